@@ -1,0 +1,129 @@
+"""What the two sides of the Runtime's wire agree on (P1, V5-V8).
+
+Owns the models of three conversations:
+
+* Backend → Runtime: `POST /compiles` with a `CompileRequest`, answered by a `CompileResult` (200) or an `ErrorBody`
+  (429 and 5xx, always infrastructure, R9); `DELETE /outputs/{output_id}` when the check is over (V8).
+* Runtime → Backend, with the service ticket of the request: manifest, modules and assets of one preview artifact (P1, V7).
+* Renderer → Runtime: `GET /outputs/{output_id}/{path}` (index.html, page.js, page.js.map, page.css) and `GET /vendor/{path}`.
+
+A refused source is a *result* (`ok=False` with located errors); an error body is never about the source.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Framework = Literal["vue", "react"]
+FRAMEWORK_OF_SUFFIX: dict[str, Framework] = {".vue": "vue", ".tsx": "react"}
+
+MODULE_BATCH_PATHS_MAX = 128  # V7
+
+
+class Wire(BaseModel):
+    """Both sides may be of different versions during a rolling upgrade: unknown fields are ignored (K6)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Canvas(Wire):
+    """The page's canvas in CSS pixels; `height_px` None means the page decides its own height (`1280xauto`)."""
+
+    width_px: int = Field(ge=16, le=8192)
+    height_px: int | None = Field(default=None, ge=16, le=8192)
+
+
+class EntryPage(Wire):
+    """All that a single-page artifact tells about its page; no page id is invented (S4)."""
+
+    code: str
+    title: str = ""
+    speaker_notes: str = ""
+
+
+class AssetRef(Wire):
+    media_type: str
+    sha256: str
+    size_bytes: int
+
+
+class ArtifactManifest(Wire):
+    """One preview artifact (P1). Paths are logical: `pages/<code>.vue|tsx`, `components/<Name>.vue|tsx`.
+
+    `modules` is the allow-list of what may be read; `assets` maps the file name behind `@assets/<file>` to its content.
+    """
+
+    artifact_id: str
+    entry: str
+    framework: Framework
+    modules: list[str]
+    assets: dict[str, AssetRef] = {}
+    entry_page: EntryPage
+    canvas: Canvas
+
+
+class ModulesRequest(Wire):
+    paths: list[str] = Field(max_length=MODULE_BATCH_PATHS_MAX)
+
+
+class ModulesAnswer(Wire):
+    """Sources by logical path; a path that the artifact does not hold is absent."""
+
+    modules: dict[str, str]
+
+
+class CompileRequest(Wire):
+    """One check compile. `backend_url` + `/internal/runtime/preview-artifacts/{artifact_id}/…` is where the source is."""
+
+    task_id: str
+    artifact_id: str
+    backend_url: str
+    ticket: str
+    deadline_s: float = Field(default=120.0, gt=0)  # V5
+    background: bool = False  # the check lane's second class: screenshots and previews (V1)
+
+
+class LocatedError(Wire):
+    """One error in the author's source (V8). `file` is a logical path; line and column count from 1; no path of a machine."""
+
+    code: str
+    message: str
+    hint: str = ""
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    frame: str | None = None
+    plugin: str | None = None
+
+
+class CompileTimings(Wire):
+    wait_ms: float = 0.0
+    fetch_ms: float = 0.0
+    compile_ms: float = 0.0
+
+
+class CompileOutput(Wire):
+    """Where the kept output is: `navigation_url` is the folder of index.html, `vendor_url` that of the frameworks."""
+
+    output_id: str
+    navigation_url: str
+    vendor_url: str
+    size_bytes: int
+
+
+class CompileResult(Wire):
+    """`ok=False` is a content verdict. `runtime_build` names the Runtime's base (lock file, kit, plugin versions) for A11."""
+
+    ok: bool
+    errors: list[LocatedError] = []
+    output: CompileOutput | None = None
+    runtime_build: str = ""
+    timings: CompileTimings = CompileTimings()
+
+
+class ErrorBody(Wire):
+    """The one shape of every refusal on every wire: a stable code, a cause, the next step."""
+
+    code: str
+    message: str
+    hint: str = ""
