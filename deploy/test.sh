@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Checks everything, the same here and in CI: setup, ruff, mypy strict, pytest with warnings as errors.
+#
+#   bash deploy/test.sh                    all of it
+#   bash deploy/test.sh tests/unit -k x    arguments go to pytest
+#
+# Every step runs even when an earlier one failed, so one run tells all there is to repair.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bash deploy/setup.sh || exit 1
+
+FAILED=()
+step() {
+  local name=$1 started=$SECONDS
+  shift
+  printf '\n== %s\n' "$name"
+  if "$@" </dev/null; then
+    printf '== %s: good (%s s)\n' "$name" $((SECONDS - started))
+  else
+    printf '== %s: FAILED (%s s)\n' "$name" $((SECONDS - started))
+    FAILED+=("$name")
+  fi
+}
+
+step "ruff check" .venv/bin/python -m ruff check .
+step "ruff format" .venv/bin/python -m ruff format --check .
+step "mypy" .venv/bin/python -m mypy
+step "pytest" .venv/bin/python -m pytest "$@"
+
+printf '\n'
+if [ "${#FAILED[@]}" -gt 0 ]; then
+  printf 'test.sh: FAILED after %s s: %s\n' "$SECONDS" "$(IFS=,; printf '%s' "${FAILED[*]}")"
+  exit 1
+fi
+printf 'test.sh: everything is good (%s s)\n' "$SECONDS"
