@@ -1,7 +1,7 @@
 """Who is next: 3 interactive to 1 background, and turns by workspace inside each class (R3, V1).
 
-Pure and small enough to be proved by property tests. The state is one replica's memory and may be lost: a lost state is a
-new rotation, nothing else. Bounds, for heads that are eligible at every pick:
+Pure, and small enough for property tests to prove. The state is one replica's memory and may be lost: a lost state is
+a new rotation, nothing else. Bounds, for heads that are eligible at every pick:
 
 * an eligible background head is served by the fourth pick;
 * with W workspaces eligible in a class, each is served within W picks of that class.

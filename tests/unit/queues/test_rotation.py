@@ -58,8 +58,10 @@ def test_three_interactive_then_one_background() -> None:
 def test_a_small_workspace_is_served_before_a_large_one_is_served_twice() -> None:
     first, rotation = pick(Rotation(), [Head("interactive", 1, 1)])
     second, _ = pick(rotation, [Head("interactive", 1, 2), Head("interactive", 2, 200)])
-    assert first is not None and first.workspace_id == 1
-    assert second is not None and second.workspace_id == 2
+    assert first is not None
+    assert first.workspace_id == 1
+    assert second is not None
+    assert second.workspace_id == 2
 
 
 def test_nothing_waiting_changes_nothing() -> None:
