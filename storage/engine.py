@@ -1,0 +1,370 @@
+"""One way into the database, the same over SQLite and PostgreSQL.
+
+Owns the connections, the transactions, the clock that leases are judged by (Q6) and SQLite's single-process lock (K5).
+`async with db.write() as tx` commits when its block ends, and leaves nothing behind when the block raises or its task
+is cancelled; `db.read()` cannot write. Nothing else in `storage/` opens a connection.
+
+Survives: a cancelled task (rolled back, the connection goes back clean), a restarted PostgreSQL (the pool replaces what
+broke), a killed process (WAL). What may pass by itself is raised as `DatabaseUnavailable`; everything else is a bug and
+raised as it is. A connection that breaks *during* a commit leaves the outcome unknown: every caller must be able to ask
+again, which the fences and idempotency keys of the statements are for.
+"""
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+from zlib import crc32
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CursorResult,
+    Executable,
+    Table,
+    cast,
+    event,
+    func,
+    insert,
+    literal,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+T = TypeVar("T")
+Dialect = Literal["sqlite", "postgresql"]
+
+# What may pass by itself: lost connections, exhausted resources, shutdown and timeouts, serialisation, deadlock, locks.
+_PASSING_SQLSTATES = ("08", "53", "57", "40001", "40P01", "55P03")
+_PASSING_SQLITE_CODES = frozenset({5, 6, 10, 13, 14})  # BUSY, LOCKED, IOERR, FULL, CANTOPEN
+
+
+class DatabaseUnavailable(Exception):
+    """The database did not answer, or refused for a passing reason (lost connection, lock, deadlock, full disk).
+
+    Infrastructure, never content (R9): try the whole transaction again.
+    """
+
+
+class SingleProcessLockHeld(Exception):
+    """Another process has this SQLite database open (K5)."""
+
+
+class Clock(Protocol):
+    """Where a process takes the time from; a test can own it (ARCHITECTURE, "Actors")."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC (Q6)."""
+        ...
+
+
+class SystemClock:
+    """The machine's wall clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class DatabaseOptions:
+    """How connections are made. Sizes count connections of this process.
+
+    `sqlite_synchronous`: NORMAL keeps every commit through a killed process and may lose the last ones with the power;
+    FULL keeps them through that too, at about an eighth of the speed (FINDINGS).
+    """
+
+    sqlite_synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    sqlite_busy_timeout_ms: int = 5_000
+    reader_connections_max: int = 4
+    postgres_connections_max: int = 10
+    connect_timeout_s: float = 10.0
+    statement_timeout_s: float = 30.0
+
+
+class Tx:
+    """One open transaction. Statements take it as their first argument and never commit by themselves."""
+
+    def __init__(self, conn: AsyncConnection, dialect: Dialect, clock: Clock) -> None:
+        self.conn = conn
+        self.dialect: Dialect = dialect
+        self._clock = clock
+
+    @property
+    def now(self) -> ColumnElement[int]:
+        """The present, in ms, as SQL (Q6). Read it anew for each statement.
+
+        PostgreSQL evaluates its own clock inside the statement, also when the statement had to wait for a row lock;
+        SQLite has one process, whose clock is bound as a number.
+        """
+        if self.dialect == "postgresql":
+            return cast(func.floor(func.extract("epoch", func.clock_timestamp()) * 1000), BigInteger)
+        return literal(self._clock.now_ms(), BigInteger)
+
+    async def now_ms(self) -> int:
+        """The present of the clock that decides leases here, in ms (Q6)."""
+        if self.dialect == "sqlite":
+            return self._clock.now_ms()
+        return int((await self.execute(select(self.now))).scalar_one())
+
+    async def execute(
+        self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        """Run one statement; rows are already fetched. Raises `DatabaseUnavailable`, or SQLAlchemy's own errors."""
+        running = _translated(self.conn.execute(statement, parameters))
+        # SQLite's thread cannot be interrupted: a cancelled task first waits for the statement (all of them are short),
+        # so that its connection is never used by two. A cancelled statement on PostgreSQL costs its connection instead.
+        return await (_to_the_end(running) if self.dialect == "sqlite" else running)
+
+    async def insert(self, table: Table, **values: Any) -> int:
+        """Insert one row, answer its `id`."""
+        return int((await self.execute(insert(table).values(**values).returning(table.c.id))).scalar_one())
+
+    async def serialize(self, name: str) -> None:
+        """Let one transaction at a time past this point until it ends, over all replicas.
+
+        For limits that are counted and then acted upon. Call it first: a count made before it may be stale.
+        SQLite's only writer is alone already.
+        """
+        if self.dialect == "postgresql":
+            await self.execute(select(func.pg_advisory_xact_lock(crc32(name.encode()))))
+
+
+class Database:
+    """The connections of one process to one database. `open`, then `write` and `read`, then `close`."""
+
+    def __init__(self, url: URL, clock: Clock, options: DatabaseOptions) -> None:
+        self.url = url
+        self.clock = clock
+        self.dialect: Dialect = dialect_of(url)
+        self._writers: AsyncEngine
+        self._readers: AsyncEngine
+        self._one_writer: AbstractAsyncContextManager[Any]
+        if self.dialect == "sqlite":
+            sqlite_path(url).parent.mkdir(parents=True, exist_ok=True)
+            self._writers = _sqlite_engine(url, options, begin="BEGIN IMMEDIATE", connections_max=1)
+            self._readers = _sqlite_engine(url, options, begin="BEGIN", connections_max=options.reader_connections_max)
+            self._one_writer = asyncio.Lock()
+        else:
+            self._writers = self._readers = _postgres_engine(url, options)
+            self._one_writer = nullcontext()
+
+    @classmethod
+    async def open(
+        cls, url: str | URL, *, clock: Clock | None = None, options: DatabaseOptions | None = None
+    ) -> "Database":
+        """Open `sqlite+aiosqlite:///…` (a file) or `postgresql+asyncpg://…`.
+
+        Changes nothing in the database: see `migrations.migrate` and `migrations.check_schema`. Raises `ValueError` for
+        any other address.
+        """
+        return cls(make_url(url), clock or SystemClock(), options or DatabaseOptions())
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[Tx]:
+        """A transaction that commits when the block ends. Never wait in it for anything but the database (Q7).
+
+        A cancel that arrives while the commit is under way is raised after it: the outcome is then durable.
+        """
+        async with self._one_writer:
+            conn = await _begin(self._writers)
+            try:
+                yield Tx(conn, self.dialect, self.clock)
+                await _to_the_end(_translated(conn.commit()))
+            finally:
+                await _to_the_end(_give_back(conn))
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Tx]:
+        """A transaction that cannot write; on SQLite it does not wait for writers."""
+        conn = await _begin(self._readers, read_only=self.dialect == "postgresql")
+        try:
+            yield Tx(conn, self.dialect, self.clock)
+        finally:
+            await _to_the_end(_give_back(conn))
+
+    async def close(self) -> None:
+        """Close every connection. Open transactions of other tasks end in an error."""
+        await self._readers.dispose()
+        await self._writers.dispose()
+
+
+class SingleProcessLock:
+    """SQLite is single-instance (K5): whoever opens the database for good holds `<database>.single-process.lock`.
+
+    The kernel lets go of it when the process ends, however it ends; the file itself stays.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(database.name + ".single-process.lock")
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock or raise `SingleProcessLockHeld`; never waits."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            raise SingleProcessLockHeld(
+                f"sqlite_single_process=true: another process holds {self.path.name}. "
+                "Stop it first, or use PostgreSQL, which many processes can share."
+            ) from error
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let go; harmless when not held."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> "SingleProcessLock":
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def dialect_of(url: str | URL) -> Dialect:
+    """Which of the two databases an address means; `ValueError` for any other."""
+    match make_url(url).drivername:
+        case "sqlite+aiosqlite":
+            sqlite_path(url)
+            return "sqlite"
+        case "postgresql+asyncpg":
+            return "postgresql"
+        case other:
+            raise ValueError(f"DATABASE_URL starts with {other!r}; use sqlite+aiosqlite:///… or postgresql+asyncpg://…")
+
+
+def sqlite_path(url: str | URL) -> Path:
+    """The file of a SQLite address; `ValueError` for one in memory, which two connections could not share."""
+    name = make_url(url).database
+    if not name or name == ":memory:" or name.startswith("file:"):
+        raise ValueError("DATABASE_URL must name a file: sqlite+aiosqlite:///data/pagegate.db")
+    return Path(name)
+
+
+def _sqlite_engine(url: URL, options: DatabaseOptions, *, begin: str, connections_max: int) -> AsyncEngine:
+    """An engine whose transactions start with `begin` and nothing else.
+
+    Writers take the write lock at once: a transaction that reads first and then upgrades could not wait for another
+    writer and would fail with BUSY at its first write, whatever the timeout.
+    """
+    engine = create_async_engine(url, pool_size=connections_max, max_overflow=0)
+    read_only = begin == "BEGIN"
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver opens no transactions of its own
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {options.sqlite_busy_timeout_ms:d}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute(f"PRAGMA synchronous = {options.sqlite_synchronous}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        if read_only:
+            cursor.execute("PRAGMA query_only = ON")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def start(connection: Any) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
+    statement_timeout_ms = int(options.statement_timeout_s * 1000)
+    return create_async_engine(
+        url,
+        pool_size=options.postgres_connections_max,
+        max_overflow=0,
+        pool_timeout=options.connect_timeout_s,
+        pool_pre_ping=True,  # a restarted server is noticed before a statement is lost to it
+        connect_args={
+            "timeout": options.connect_timeout_s,
+            "command_timeout": options.statement_timeout_s * 1.5,  # for a server that is gone without a word
+            "server_settings": {
+                "application_name": "pagegate",
+                "statement_timeout": str(statement_timeout_ms),
+                "idle_in_transaction_session_timeout": str(2 * statement_timeout_ms),
+            },
+        },
+    )
+
+
+async def _begin(engine: AsyncEngine, *, read_only: bool = False) -> AsyncConnection:
+    async def begin() -> AsyncConnection:
+        conn = await engine.connect()
+        try:
+            if read_only:
+                await conn.execution_options(postgresql_readonly=True)
+            await conn.begin()
+        except BaseException:
+            await _give_back(conn)
+            raise
+        return conn
+
+    beginning = asyncio.ensure_future(_translated(begin()))
+    try:
+        return await _to_the_end(beginning)
+    except asyncio.CancelledError:
+        if beginning.done() and not beginning.cancelled() and beginning.exception() is None:
+            await _to_the_end(_give_back(beginning.result()))
+        raise
+
+
+async def _give_back(conn: AsyncConnection) -> None:
+    """Roll back what is still open and return the connection; one that cannot even do that is thrown away."""
+    try:
+        await conn.close()
+    except (DBAPIError, OSError, TimeoutError):
+        await conn.invalidate()
+        await conn.close()
+
+
+async def _to_the_end(work: "Coroutine[Any, Any, T] | asyncio.Future[T]") -> T:
+    """Await `work` whole: a cancel of this task is raised only after it has ended."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue
+        if not task.cancelled():
+            task.exception()  # seen: the cancel is what the caller hears of
+        raise
+
+
+async def _translated(work: Coroutine[Any, Any, T]) -> T:
+    """Turn what may pass by itself into `DatabaseUnavailable`. Its text names no address and no statement."""
+    try:
+        return await work
+    except DBAPIError as error:
+        if not _may_pass(error):
+            raise
+        raise DatabaseUnavailable(f"the database refused for now ({type(error.orig).__name__})") from error
+    except (OSError, TimeoutError, PoolTimeoutError) as error:
+        raise DatabaseUnavailable(f"the database does not answer ({type(error).__name__})") from error
+
+
+def _may_pass(error: DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return int(code) & 0xFF in _PASSING_SQLITE_CODES
+    state = getattr(error.orig, "sqlstate", None) or ""
+    return state.startswith(_PASSING_SQLSTATES)
