@@ -1,0 +1,347 @@
+"""Settings: what each process reads from its environment (SPEC's table; every one is in `.env.example`).
+
+Owns the names, types, limits and defaults. `PAGEGATE_PROFILE` (lite | regular) chooses the defaults; a variable that is
+set always wins. All settings of a process are checked at once, and `SettingsError` tells every problem in one go,
+without ever showing a secret. A process gets its own class only, so a part's settings never bother another part.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+Profile = Literal["lite", "regular"]
+Port = Annotated[int, Field(ge=0, le=65535)]  # 0: any free one
+Count = Annotated[int, Field(ge=1, le=100_000)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+Bytes = Annotated[int, Field(ge=1024)]
+
+CREDENTIAL_CHARS_MIN = 16
+_MISSING_IN_REGULAR = object()
+
+# What the profile decides: (lite, regular). A value that regular leaves open must be given there.
+PROFILE_DEFAULTS: dict[str, tuple[Any, Any]] = {
+    "database_url": ("sqlite+aiosqlite:///data/pagegate.db", _MISSING_IN_REGULAR),
+    "redis_url": ("memory://lite", _MISSING_IN_REGULAR),
+    "runtime_base_urls": (_MISSING_IN_REGULAR, _MISSING_IN_REGULAR),
+    "render_workers_config": (_MISSING_IN_REGULAR, _MISSING_IN_REGULAR),
+    "ai_page_mutation_concurrency": (1, 2),
+    "ai_page_mutation_max_active_jobs": (16, 64),
+    "runtime_check_max_inflight": (8, 16),
+    "render_global_concurrency": (1, 2),
+    "render_workspace_concurrency": (1, 2),
+    "runtime_vite_task_concurrency": (1, 2),
+}
+
+
+class SettingsError(Exception):
+    """The environment cannot be used. `problems` has one line for each thing to repair."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class RenderWorker(BaseModel):
+    """One entry of `RENDER_WORKERS_CONFIG` (R6)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: str = Field(min_length=1, max_length=100)
+    base_url: str
+
+
+class _ProfileDefaults(PydanticBaseSettingsSource):
+    """The last source: fills what nothing else gave with the profile's defaults."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - the base's shape
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        regular = str(self.current_state.get("pagegate_profile", "lite")).lower() == "regular"
+        chosen = {name: pair[regular] for name, pair in PROFILE_DEFAULTS.items()}
+        return {
+            name: value
+            for name, value in chosen.items()
+            if value is not _MISSING_IN_REGULAR and name in self.settings_cls.model_fields
+        }
+
+
+class ProcessSettings(BaseSettings):
+    """What every process has."""
+
+    model_config = SettingsConfigDict(extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
+
+    pagegate_profile: Profile = "lite"
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _has_no_contradictions(self) -> Self:
+        if problems := list(self.contradictions()):
+            raise ValueError("\n".join(problems))
+        return self
+
+    def contradictions(self) -> Iterator[str]:
+        """Problems between settings that are each fine by themselves, as `NAME: what to do`."""
+        yield from ()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base's shape
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, dotenv_settings, _ProfileDefaults(settings_cls)
+
+
+class _HoldsCredential(ProcessSettings):
+    """The secret that Backend and Renderer share (R6, K7): given as it is, or as the name of a file."""
+
+    render_service_credential: SecretStr | None = None
+    render_service_credential_file: Path | None = None
+
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
+        given = [self.render_service_credential, self.render_service_credential_file]
+        if given.count(None) == 2:
+            yield "RENDER_SERVICE_CREDENTIAL: set it, or RENDER_SERVICE_CREDENTIAL_FILE, on both sides"
+        elif given.count(None) == 0:
+            yield "RENDER_SERVICE_CREDENTIAL: set it or RENDER_SERVICE_CREDENTIAL_FILE, not both"
+        else:
+            try:
+                length = len(self.credential())
+            except ValueError as error:
+                yield str(error)
+                return
+            if length < CREDENTIAL_CHARS_MIN:
+                yield (
+                    f"RENDER_SERVICE_CREDENTIAL: needs at least {CREDENTIAL_CHARS_MIN} characters, "
+                    "for example from `openssl rand -hex 32`"
+                )
+
+    def credential(self) -> str:
+        """The secret itself. Raises ValueError, without the content, when its file cannot be read."""
+        if self.render_service_credential is not None:
+            return self.render_service_credential.get_secret_value()
+        assert self.render_service_credential_file is not None
+        try:
+            return self.render_service_credential_file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"RENDER_SERVICE_CREDENTIAL_FILE: cannot be read ({type(error).__name__})") from error
+
+
+class BackendSettings(_HoldsCredential):
+    """`pagegate serve`."""
+
+    backend_host: str = "127.0.0.1"
+    backend_port: Port = 8080
+    backend_internal_url: str | None = None  # how the Runtime and the Renderer reach this Backend
+    backend_multi_instance: bool = False
+    web_concurrency: Count = 1
+    uvicorn_workers: Count = 1
+
+    database_url: str
+    redis_url: str
+    asset_storage_driver: Literal["local"] = "local"
+    asset_storage_local_dir: Path = Path("data/objects")
+    runtime_base_urls: Annotated[list[str], NoDecode]
+    render_workers_config: Annotated[list[RenderWorker], NoDecode]
+    render_profile_digest: str = ""
+
+    ai_page_mutation_concurrency: Count
+    ai_page_mutation_max_active_jobs: Count
+    ai_page_mutation_max_batch_size: Count = 16
+    durable_job_lease_seconds: Seconds = 60
+    durable_job_heartbeat_seconds: Seconds = 15
+    page_source_max_bytes: Bytes = 1024 * 1024
+
+    runtime_check_max_inflight: Count
+    runtime_diagnostics_request_timeout_seconds: Seconds = 180
+    runtime_state_memory_max_bytes: Bytes = 256 * 1024 * 1024
+    runtime_artifact_sweep_interval_seconds: Seconds = 30
+    runtime_rsa_private_key_file: Path = Path("data/runtime_rsa_key.pem")
+    runtime_rsa_key_id: str = Field(default="default-key-1", min_length=1)
+
+    render_global_concurrency: Count
+    render_workspace_concurrency: Count
+    render_queue_size: Count = 64
+    render_workspace_queue_size: Count = 32
+    render_request_timeout_seconds: Seconds = 120
+    render_max_attempts: Count = 3
+
+    @field_validator("database_url")
+    @classmethod
+    def _database_is_known(cls, value: str) -> str:
+        if not value.startswith(("sqlite+aiosqlite:///", "postgresql+asyncpg://")):
+            raise ValueError("must begin with sqlite+aiosqlite:/// or postgresql+asyncpg://")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _state_is_known(cls, value: str) -> str:
+        if value != "memory://lite":
+            raise ValueError("only memory://lite is built so far")
+        return value
+
+    @field_validator("runtime_base_urls", mode="before")
+    @classmethod
+    def _urls_from_text(cls, value: Any) -> Any:
+        """A JSON list, or addresses with commas between."""
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("["):
+            return _json(value)
+        return [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("runtime_base_urls")
+    @classmethod
+    def _runtimes_are_urls(cls, value: list[str]) -> list[str]:
+        if not value:
+            raise ValueError("names no Runtime")
+        return [_http_url(url) for url in value]
+
+    @field_validator("render_workers_config", mode="before")
+    @classmethod
+    def _workers_from_text(cls, value: Any) -> Any:
+        return _json(value) if isinstance(value, str) else value
+
+    @field_validator("render_workers_config")
+    @classmethod
+    def _workers_are_distinct(cls, value: list[RenderWorker]) -> list[RenderWorker]:
+        if not value:
+            raise ValueError("names no Renderer")
+        if len({worker.id for worker in value}) < len(value):
+            raise ValueError("names one id twice")
+        return [RenderWorker(id=worker.id, base_url=_http_url(worker.base_url)) for worker in value]
+
+    @field_validator("backend_internal_url")
+    @classmethod
+    def _internal_is_url(cls, value: str | None) -> str | None:
+        return None if value is None else _http_url(value)
+
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
+        workers = max(self.web_concurrency, self.uvicorn_workers)
+        if workers > 1 and self.database_url.startswith("sqlite"):
+            yield f"DATABASE_URL: SQLite serves one process, not {workers} (sqlite_single_process=true)"
+        elif workers > 1 or self.backend_multi_instance:
+            yield "BACKEND_MULTI_INSTANCE: several Backends on one database are not built yet"
+        if self.durable_job_heartbeat_seconds * 2 > self.durable_job_lease_seconds:
+            yield "DURABLE_JOB_HEARTBEAT_SECONDS: must be at most half of DURABLE_JOB_LEASE_SECONDS"
+
+
+class RuntimeSettings(ProcessSettings):
+    """`pagegate runtime`."""
+
+    runtime_host: str = "127.0.0.1"
+    runtime_port: Port = 8081
+    runtime_public_url: str | None = None  # how the Renderer reaches this Runtime's outputs
+    runtime_node: Path | None = None  # the Node to use; else the environment's own or the system's
+    runtime_vite_task_concurrency: Count
+    runtime_vite_task_queue_size: Count = 16
+    runtime_vite_task_queue_wait_timeout_ms: Annotated[int, Field(ge=1)] = 45_000
+    runtime_diagnostics_worker_max_tasks: Count = 25
+    runtime_diagnostics_worker_reuse_enabled: bool = True
+
+    @field_validator("runtime_public_url")
+    @classmethod
+    def _public_is_url(cls, value: str | None) -> str | None:
+        return None if value is None else _http_url(value)
+
+
+class RendererSettings(_HoldsCredential):
+    """`pagegate renderer`."""
+
+    renderer_host: str = "127.0.0.1"
+    renderer_port: Port = 8082
+    renderer_chromium: Path = Path("/usr/lib/chromium/chromium-headless-shell")
+    render_worker_id: str = Field(default="renderer-1", min_length=1, max_length=100)
+    render_runtime_navigation_base_url: str = "http://127.0.0.1:8081/"
+    render_runtime_asset_base_url: str = "http://127.0.0.1:8081/"
+    render_platform_asset_base_url: str = "http://127.0.0.1:8080/"
+    render_cleanup_grace_seconds: Seconds = 2
+    render_result_ttl_seconds: Seconds = 300
+
+    @field_validator(
+        "render_runtime_navigation_base_url", "render_runtime_asset_base_url", "render_platform_asset_base_url"
+    )
+    @classmethod
+    def _bases_are_urls(cls, value: str) -> str:
+        return _http_url(value) + "/"
+
+
+def _json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is no JSON ({error})") from None
+
+
+def _http_url(value: str) -> str:
+    """The address without a closing slash. Raises ValueError when it is none."""
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// address")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("must be an address without query, fragment or user")
+    return value.rstrip("/")
+
+
+AnySettings = TypeVar("AnySettings", bound=ProcessSettings)
+
+
+def load(kind: type[AnySettings], env_file: Path | None = None, **given: Any) -> AnySettings:
+    """Read and check a process's settings; `given` (from the command line) wins over the environment.
+
+    Raises `SettingsError` with every problem.
+    """
+    if env_file is not None and not env_file.is_file():
+        raise SettingsError([f"{env_file}: there is no such file"])
+    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    values["_env_file"] = env_file
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problems = [line for detail in error.errors(include_input=False) for line in _problems(detail)]
+        raise SettingsError(problems) from None
+
+
+def _problems(detail: ErrorDetails) -> list[str]:
+    if not detail["loc"]:  # what `contradictions` found; it names the settings itself
+        return detail["msg"].removeprefix("Value error, ").splitlines()
+    name, *inside = (str(part) for part in detail["loc"])
+    where = name.upper() + "".join(f"[{part}]" for part in inside)
+    message = detail["msg"].removeprefix("Value error, ")
+    return [f"{where}: {'must be set' if detail['type'] == 'missing' else message}"]
+
+
+PROCESSES: tuple[type[ProcessSettings], ...] = (BackendSettings, RuntimeSettings, RendererSettings)
+
+
+def setting_names() -> list[str]:
+    """Every setting of every process, as environment variables."""
+    return sorted({name.upper() for kind in PROCESSES for name in kind.model_fields})
+
+
+def misspelt(environment: Mapping[str, str]) -> list[str]:
+    """Warnings about variables that are nearly a setting's name: they would silently have no effect."""
+    known = setting_names()
+    return [
+        f"{name} is no setting; did you mean {close[0]}?"
+        for name in sorted(environment)
+        if name not in known and "_" in name and (close := difflib.get_close_matches(name, known, n=1, cutoff=0.9))
+    ]
