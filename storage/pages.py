@@ -32,7 +32,10 @@ class PageCodeTaken(Exception):
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it is now; `number` is its current version."""
+    """A page as it is now; `number` is its current version.
+
+    `canvas_width_px` None: the project's canvas. With a width, `canvas_height_px` None: the page decides its height.
+    """
 
     id: int
     project_id: int
@@ -40,6 +43,8 @@ class Page:
     title: str
     speaker_notes: str
     framework: str
+    canvas_width_px: int | None
+    canvas_height_px: int | None
     number: int
     created_at_ms: int
     updated_at_ms: int
@@ -137,9 +142,19 @@ async def load_page_sources(tx: Tx, project_id: int) -> dict[str, str]:
 
 
 async def insert_page_with_first_version(
-    tx: Tx, project_id: int, *, code: str, framework: str, version: NewVersion
+    tx: Tx,
+    project_id: int,
+    *,
+    code: str,
+    framework: str,
+    version: NewVersion,
+    canvas_width_px: int | None = None,
+    canvas_height_px: int | None = None,
 ) -> int:
-    """Add a page with its version 1, answer the page's id. Raises `PageCodeTaken`."""
+    """Add a page with its version 1, answer the page's id. Without a canvas it has the project's.
+
+    Raises `PageCodeTaken`.
+    """
     now_ms = await tx.now_ms()
     added = await insert_unless_there(
         tx,
@@ -150,6 +165,8 @@ async def insert_page_with_first_version(
         title=version.title,
         speaker_notes=version.speaker_notes,
         framework=framework,
+        canvas_width_px=canvas_width_px,
+        canvas_height_px=canvas_height_px,
         current_version_number=1,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
@@ -273,6 +290,8 @@ def _page(row: Row[Any] | None) -> Page | None:
         row.title,
         row.speaker_notes,
         row.framework,
+        row.canvas_width_px,
+        row.canvas_height_px,
         row.current_version_number,
         row.created_at_ms,
         row.updated_at_ms,

@@ -144,6 +144,8 @@ pages = _table(
     Column("speaker_notes", Text, nullable=False, server_default=""),
     Column("framework", Text, nullable=False),
     _one_of("framework", ("vue", "react")),
+    Column("canvas_width_px", Integer),  # NULL: the project's canvas
+    Column("canvas_height_px", Integer),  # with a width, NULL: the page decides its own height
     _count("current_version_number"),
     Column("deleted_at_ms", Ms),
     _created(),
@@ -386,6 +388,9 @@ ai_page_mutation_jobs = _table(
     Index("ix_ai_page_mutation_jobs_order", "batch_id", "page_code", "position"),
 )
 
+# A kind of job is called by the name of its table (Q1).
+JOB_KINDS = ("ai_page_mutation_jobs",)
+
 # --- renders (R2, R3) -----------------------------------------------------------------------------------------------
 
 # `attempt` is the fence and the number of the newest attempt; `attempt - busy_returns` is what RENDER_MAX_ATTEMPTS
@@ -465,7 +470,7 @@ GUARDED: dict[str, tuple[str, Machine]] = {
     "ai_agent_tool_calls": ("status", EXTERNAL_TASK),
     "ai_agent_external_batches": ("state", EXTERNAL_BATCH),
     "ai_agent_external_tasks": ("state", EXTERNAL_TASK),
-    "ai_page_mutation_jobs": ("status", JOB),
+    **dict.fromkeys(JOB_KINDS, ("status", JOB)),
     "render_requests": ("status", RENDER_REQUEST),
     "render_attempts": ("status", RENDER_ATTEMPT),
 }
