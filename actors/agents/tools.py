@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from pagegate.runtime.contract import Canvas, Framework
 
-PAGE_SOURCE_BYTES_MAX = 1024 * 1024  # UTF-8; the default of the setting, which may only lower it for a caller
+SOURCE_BYTES_MAX = 8 * 1024 * 1024  # UTF-8; whatever PAGE_SOURCE_MAX_BYTES says, which `refuse_step` looks at
 SPEAKER_NOTES_CHARS_MAX = 20_000
 EDITS_MAX = 200
 PAGE_CODE_PATTERN = r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?"
@@ -73,11 +73,11 @@ def source_text(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("PAGE_SOURCE_EMPTY", "is empty; send the whole source")
     size_bytes = len(value.encode())
-    if size_bytes > PAGE_SOURCE_BYTES_MAX:
+    if size_bytes > SOURCE_BYTES_MAX:
         raise PydanticCustomError(
             "PAGE_SOURCE_TOO_LARGE",
             "has {size_bytes} bytes, {max_bytes} are allowed",
-            {"size_bytes": size_bytes, "max_bytes": PAGE_SOURCE_BYTES_MAX},
+            {"size_bytes": size_bytes, "max_bytes": SOURCE_BYTES_MAX},
         )
     return value
 
@@ -124,11 +124,11 @@ class ApplyPageEdits(Arguments):
     @model_validator(mode="after")
     def _bounded(self) -> "ApplyPageEdits":
         size_bytes = sum(len(edit.search.encode()) + len(edit.replace.encode()) for edit in self.edits)
-        if size_bytes > 2 * PAGE_SOURCE_BYTES_MAX:
+        if size_bytes > SOURCE_BYTES_MAX:
             raise PydanticCustomError(
                 "PAGE_SOURCE_TOO_LARGE",
                 "the edits have {size_bytes} bytes together, {max_bytes} are allowed",
-                {"size_bytes": size_bytes, "max_bytes": 2 * PAGE_SOURCE_BYTES_MAX},
+                {"size_bytes": size_bytes, "max_bytes": SOURCE_BYTES_MAX},
             )
         return self
 
@@ -180,15 +180,20 @@ def refuse_step(
             "Give each call of a step its own call_id; verdicts are returned under it.",
         )
     for call in calls:
-        if not isinstance(call, CreateProjectPageCall):
-            continue
-        size_bytes = len(call.arguments.source.encode())
+        size_bytes = _source_bytes(call)
         if size_bytes > source_bytes_max:
             raise ToolCallsRefused(
                 "PAGE_SOURCE_TOO_LARGE",
                 f"The source of call {call.call_id!r} has {size_bytes} bytes, {source_bytes_max} are allowed.",
                 "Move data and repeated markup into assets and components.",
             )
+
+
+def _source_bytes(call: CreateProjectPageCall | ApplyPageEditsCall) -> int:
+    """How much source a call brings: the page, or the largest text that an edit puts in. The job checks the result."""
+    if isinstance(call, CreateProjectPageCall):
+        return len(call.arguments.source.encode())
+    return max(len(edit.replace.encode()) for edit in call.arguments.edits)
 
 
 def request_digest(
