@@ -99,22 +99,23 @@ class Actor(pykka.Actor):
 
     restart: ClassVar[Backoff | None] = Backoff()  # None: a crash is the end
 
-    _recipe: tuple[tuple[Any, ...], dict[str, Any]]
+    __recipe: tuple[tuple[Any, ...], dict[str, Any]]
     actor_inbox: Inbox
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         actor = super().__new__(cls)
-        actor._recipe = (args, kwargs)
+        actor.__recipe = (args, kwargs)
         return actor
 
     def __init__(self) -> None:
         super().__init__()
-        self._life = object()
-        self._children: set[asyncio.Task[None]] = set()
-        self._timers: list[Timer] = []
-        self._owed: set[Reply[Any]] = set()
-        self._asker: LoopFuture[Any] | None = None
-        self._deferred = False
+        # Mangled names: a subclass's own `_children` or `_timers` must not collide with these.
+        self.__life = object()
+        self.__children: set[asyncio.Task[None]] = set()
+        self.__timers: list[Timer] = []
+        self.__owed: set[Reply[Any]] = set()
+        self.__asker: LoopFuture[Any] | None = None
+        self.__deferred = False
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -136,8 +137,8 @@ class Actor(pykka.Actor):
         Cancel the returned task to cancel the work. Without `then` a failure of the work is logged and nothing else.
         """
         task = asyncio.get_running_loop().create_task(self._run_child(work, then))
-        self._children.add(task)
-        task.add_done_callback(self._children.discard)
+        self.__children.add(task)
+        task.add_done_callback(self.__children.discard)
         return task
 
     def after(self, delay_s: float, message: Any) -> Timer:
@@ -148,10 +149,14 @@ class Actor(pykka.Actor):
         """Send oneself `message` every `period_s`, for the first time one period from now."""
         return self._timer(period_s, period_s, message)
 
+    def now_s(self) -> float:
+        """The loop's clock: monotonic seconds, which a test may own."""
+        return asyncio.get_running_loop().time()
+
     def defer_reply(self) -> Reply[Any]:
         """Answer the message in hand later. If the actor ends before, the asker gets `ActorDeadError`."""
-        self._deferred = True
-        return Reply(self._asker, self._owed)
+        self.__deferred = True
+        return Reply(self.__asker, self.__owed)
 
     # -- Pykka's hooks --------------------------------------------------------------------------------------------
 
@@ -186,7 +191,7 @@ class Actor(pykka.Actor):
     async def _handle(self, envelope: Envelope[Any]) -> None:
         message = envelope.message
         if isinstance(message, _FromOwnLife):
-            if message.life is not self._life:
+            if message.life is not self.__life:
                 return
             message = message.message
             if isinstance(message, _TimerFired):
@@ -198,7 +203,7 @@ class Actor(pykka.Actor):
             return
         asker = envelope.reply_to
         assert asker is None or isinstance(asker, LoopFuture)
-        self._asker, self._deferred = asker, False
+        self.__asker, self.__deferred = asker, False
         try:
             answer = self._handle_receive(message)
             if inspect.isawaitable(answer):
@@ -208,7 +213,7 @@ class Actor(pykka.Actor):
                 raise
             asker.set_exception(sys.exc_info())
             return
-        if asker is not None and not self._deferred:
+        if asker is not None and not self.__deferred:
             asker.set(answer)
 
     async def _stop_now(self, envelope: Envelope[Any]) -> None:
@@ -222,19 +227,19 @@ class Actor(pykka.Actor):
                 envelope.reply_to.set(None)
 
     async def _end_children(self) -> None:
-        for timer in self._timers:
+        for timer in self.__timers:
             timer.cancel()
-        self._timers.clear()
-        self._life = object()  # whatever the children and timers still put into the mailbox is not heard
-        children = list(self._children)
+        self.__timers.clear()
+        self.__life = object()  # whatever the children and timers still put into the mailbox is not heard
+        children = list(self.__children)
         for child in children:
             child.cancel()
         await asyncio.gather(*children, return_exceptions=True)
-        for reply in list(self._owed):
+        for reply in list(self.__owed):
             reply.fail(pykka.ActorDeadError(f"{self} ended before it answered"))
 
     async def _run_child(self, work: Coroutine[Any, Any, T], then: Callable[[ChildEnded[T]], Any] | None) -> None:
-        life = self._life
+        life = self.__life
         ended: ChildEnded[T]
         try:
             ended = ChildEnded(value=await work)
@@ -250,18 +255,18 @@ class Actor(pykka.Actor):
             self.actor_inbox.put(Envelope(_FromOwnLife(life, then(ended))))
 
     def _timer(self, delay_s: float, period_s: float | None, message: Any) -> Timer:
-        life = self._life
+        life = self.__life
 
         def fire() -> None:
             self.actor_inbox.put(Envelope(_FromOwnLife(life, _TimerFired(weakref.ref(timer), message))))
 
         timer = Timer(fire, delay_s, period_s)
-        self._timers = [t for t in self._timers if not t.cancelled] if len(self._timers) >= 64 else self._timers
-        self._timers.append(timer)
+        self.__timers = [t for t in self.__timers if not t.cancelled] if len(self.__timers) >= 64 else self.__timers
+        self.__timers.append(timer)
         return timer
 
     def _reborn(self) -> "Actor":
-        args, kwargs = self._recipe
+        args, kwargs = self.__recipe
         fresh = type(self)(*args, **kwargs)
         # The same address: everyone who holds the ref goes on talking to it.
         fresh.actor_urn, fresh.actor_inbox = self.actor_urn, self.actor_inbox

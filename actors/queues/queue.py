@@ -1,0 +1,233 @@
+"""JobQueue: one per kind of job. It claims for its workers, and sweeps up what others left (Q1-Q3, Q5, Q8, Q10, Q11).
+
+Owns which of its workers are free, and whether it is paused or draining. Hears `JobsSubmitted` (a hint),
+`WorkerFree`, `CancelHint`, `Pause`, `Resume`, `Drain`, and its own timers. Tells workers `RunJob`, `CancelJob`,
+`ReleaseJob`. It never claims more jobs than it has free workers. Survives a crash: a new life asks the workers who is
+free, and a job that was claimed but never handed over is rescued when its lease has run out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pykka
+import structlog
+
+from pagegate.actors.kernel import Actor, Asks, Reply, ask
+from pagegate.actors.queues.worker import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
+from pagegate.storage import jobs
+from pagegate.storage.engine import Database, DatabaseUnavailable
+from pagegate.storage.jobs import ExpiredJob
+
+log = structlog.get_logger()
+
+_SWEEP_PAGE_ROWS = 100
+_IS_FREE_TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True)
+class JobsSubmitted:
+    """New jobs are in the table: do not wait for the next poll (Q8). Losing it costs one poll interval."""
+
+
+@dataclass(frozen=True)
+class CancelHint:
+    """A cancel was requested for a running job; its worker reads it at the next renewal at the latest."""
+
+    job_id: int
+
+
+@dataclass(frozen=True)
+class Pause(Asks[None]):
+    pass
+
+
+@dataclass(frozen=True)
+class Resume(Asks[None]):
+    pass
+
+
+@dataclass(frozen=True)
+class Drain(Asks[None]):
+    """Stop claiming, let running jobs end within the grace time, give back the rest; answered when done (Q10)."""
+
+    grace_s: float
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """`free` and `busy` hold places in the tuple of workers."""
+
+    free: frozenset[int]
+    busy: frozenset[int] = frozenset()
+    paused: bool = False
+    draining: bool = False
+
+    @property
+    def may_claim(self) -> bool:
+        return bool(self.free) and not self.paused and not self.draining
+
+
+@dataclass(frozen=True)
+class GetQueueState(Asks[QueueState]):
+    pass
+
+
+@dataclass(frozen=True)
+class _Poll:
+    pass
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    pass
+
+
+@dataclass(frozen=True)
+class _GraceOver:
+    pass
+
+
+def occupied(state: QueueState, worker: int) -> QueueState:
+    return replace(state, free=state.free - {worker}, busy=state.busy | {worker})
+
+
+def freed(state: QueueState, worker: int) -> QueueState:
+    return replace(state, free=state.free | {worker}, busy=state.busy - {worker})
+
+
+class JobQueue(Actor):
+    """`owner` names this process (`hostname:pid:uuid`): a restarted one is another owner and renews nothing of the old.
+
+    `on_rescued` hears the id of each rescued job: a hint, after the commit.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        kind: str,
+        owner: str,
+        workers: Sequence[pykka.ActorRef[Any]],
+        times: LeaseTimes,
+        *,
+        lease_losses_max: int = 3,
+        poll_s: float = 1.0,
+        sweep_s: float = 5.0,
+        on_rescued: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._db, self._kind, self._owner, self._workers, self._times = db, kind, owner, tuple(workers), times
+        self._lease_losses_max, self._poll_s, self._sweep_s = lease_losses_max, poll_s, sweep_s
+        self._on_rescued = on_rescued
+        self._state = QueueState(free=frozenset())
+        self._drained: list[Reply[None]] = []
+
+    async def setup(self) -> None:
+        for place, worker in enumerate(self._workers):
+            self._state = (freed if await ask(worker, IsFree()) else occupied)(self._state, place)
+        self.every(self._poll_s, _Poll())
+        self.every(self._sweep_s, _Sweep())
+        self.actor_ref.tell(_Sweep())  # what a dead process left may already have expired
+        self.actor_ref.tell(_Poll())
+
+    async def on_receive(self, message: Any) -> Any:
+        match message:
+            case JobsSubmitted() | _Poll():
+                await self._claim()
+            case WorkerFree(worker):
+                self._state = freed(self._state, self._workers.index(worker))
+                self._answer_drained()
+                await self._claim()
+            case CancelHint(job_id):
+                for place in self._state.busy:
+                    self._workers[place].tell(CancelJob(job_id))
+            case _Sweep():
+                await self._sweep()
+            case Pause():
+                self._state = replace(self._state, paused=True)
+            case Resume():
+                self._state = replace(self._state, paused=False)
+                await self._claim()
+            case Drain(grace_s):
+                self._state = replace(self._state, draining=True)
+                self._drained.append(self.defer_reply())
+                self.after(grace_s, _GraceOver())
+                self._answer_drained()
+            case _GraceOver():
+                for place in self._state.busy:
+                    self._workers[place].tell(ReleaseJob())
+            case GetQueueState():
+                return self._state
+            case _:
+                return await super().on_receive(message)
+
+    def _answer_drained(self) -> None:
+        if self._state.busy:
+            return
+        for reply in self._drained:
+            reply.give(None)
+        self._drained.clear()
+
+    async def _claim(self) -> None:
+        """Fill the free workers, lowest place first, until there is nothing to claim."""
+        while self._state.may_claim:
+            place = min(self._state.free)
+            sent_s = self.now_s()
+            try:
+                async with self._db.write() as tx:
+                    job = await jobs.claim_job(
+                        tx,
+                        self._kind,
+                        f"{self._owner}:{place}",
+                        int(self._times.lease_s * 1000),
+                    )
+            except DatabaseUnavailable as error:
+                # The claim may have been made: then nobody runs it, and the sweep finds it when its lease is over.
+                log.warning("job.claim_failed", kind=self._kind, reason=str(error))
+                return
+            if job is None:
+                return
+            self._state = occupied(self._state, place)
+            self._workers[place].tell(RunJob(job, sent_s, self.actor_ref))
+
+    async def _sweep(self) -> None:
+        """Rescue every job whose lease has run out, one transaction each: a bad row never hides the next (Q5)."""
+        after_id = 0
+        try:
+            while True:
+                async with self._db.read() as tx:
+                    page = await jobs.list_expired(tx, self._kind, limit=_SWEEP_PAGE_ROWS, after_id=after_id)
+                for expired in page:
+                    await self._rescue(expired)
+                if len(page) < _SWEEP_PAGE_ROWS:
+                    break
+                after_id = page[-1].id
+        except DatabaseUnavailable as error:
+            log.warning("job.sweep_failed", kind=self._kind, reason=str(error))
+        await self._ask_the_busy()
+        await self._claim()
+
+    async def _ask_the_busy(self) -> None:
+        """A worker that crashed lives again without a job, and cannot know whom to tell that it is free."""
+        for place in self._state.busy:
+            try:
+                is_free = await ask(self._workers[place], IsFree(), timeout_s=_IS_FREE_TIMEOUT_S)
+            except TimeoutError:
+                continue  # it waits for its restart
+            if is_free:
+                self._state = freed(self._state, place)
+        self._answer_drained()
+
+    async def _rescue(self, expired: ExpiredJob) -> None:
+        try:
+            async with self._db.write() as tx:
+                state = await jobs.rescue_job(tx, self._kind, expired.id, expired.fence, self._lease_losses_max)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            log.exception("job.rescue_failed", kind=self._kind, job_id=expired.id)
+            return
+        if state is not None:
+            log.warning("job.rescued", kind=self._kind, job_id=expired.id, attempt=expired.fence, state=state)
+            if self._on_rescued is not None:
+                self._on_rescued(expired.id)

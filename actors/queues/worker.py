@@ -1,0 +1,361 @@
+"""JobWorker: one job at a time, under a lease that it keeps alive (Q2-Q4, Q10).
+
+Owns the running job and its stop deadline. Hears `RunJob`, `CancelJob`, `ReleaseJob`, and from itself how renewals and
+the work end. Tells its queue `WorkerFree`. Everything it writes carries the job's fence; when the lease is lost it
+stops the work and writes nothing. Survives a crash because nothing needs to: the lease runs out and the job is rescued.
+
+The deadline is monotonic and counted from *before* the claim or renewal was sent: what the database granted can only
+end later than that.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pykka
+import structlog
+
+from pagegate.actors.kernel import Actor, Asks, Backoff, ChildEnded, Timer
+from pagegate.actors.queues.kinds import End, JobKind, StartOver, TryLater
+from pagegate.storage import jobs, lease
+from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
+from pagegate.storage.jobs import ClaimedJob
+from pagegate.storage.lease import LeaseLost
+
+log = structlog.get_logger()
+
+_START_OVERS_MAX = 5
+_RETRY = Backoff(first_s=1.0, max_s=60.0)
+_FULL_RETRY_S = 2.0
+_DATABASE_RETRY_S = 0.5
+_NOT_THE_SOURCE = "This says nothing about the page's source: do not edit it for that. Submit the call again later."
+
+
+@dataclass(frozen=True)
+class LeaseTimes:
+    """Seconds (Q4). The margin is what stopping the work may take before the lease ends."""
+
+    lease_s: float = 60.0
+    heartbeat_s: float = 15.0
+
+    @property
+    def margin_s(self) -> float:
+        return min(5.0, self.lease_s / 10)
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """`sent_s`: the loop's time before the claim was sent."""
+
+    job: ClaimedJob
+    sent_s: float
+    queue: pykka.ActorRef[Any]
+
+
+@dataclass(frozen=True)
+class CancelJob:
+    """A hint; the row has the request, and the next renewal reads it anyway."""
+
+    job_id: int
+
+
+@dataclass(frozen=True)
+class ReleaseJob:
+    """The grace time is over: stop, and give the job back under its fence (Q10)."""
+
+
+@dataclass(frozen=True)
+class IsFree(Asks[bool]):
+    pass
+
+
+@dataclass(frozen=True)
+class WorkerFree:
+    """Told to the queue: `worker` has no job any more."""
+
+    worker: pykka.ActorRef[Any]
+
+
+@dataclass(frozen=True)
+class _RenewalDue:
+    pass
+
+
+@dataclass(frozen=True)
+class _StopDue:
+    pass
+
+
+@dataclass(frozen=True)
+class _Renewed:
+    sent_s: float
+    ended: ChildEnded[bool]  # True: a cancel was requested
+
+
+@dataclass(frozen=True)
+class _Executed:
+    ended: ChildEnded[None]
+
+
+@dataclass(frozen=True)
+class _Written:
+    ended: ChildEnded[None]
+
+
+StopReason = Literal["lease_lost", "cancel", "release"]
+
+
+@dataclass(frozen=True)
+class Idle:
+    pass
+
+
+@dataclass(frozen=True)
+class Working:
+    """`phase`: the kind's work, or the worker's own last write. `stopping`: why the work was told to stop."""
+
+    job: ClaimedJob
+    queue: pykka.ActorRef[Any]
+    stop_at_s: float
+    phase: Literal["execute", "write"] = "execute"
+    stopping: StopReason | None = None
+    renewing: bool = False
+
+
+State = Idle | Working
+
+
+@dataclass(frozen=True)
+class Execute:
+    job: ClaimedJob
+
+
+@dataclass(frozen=True)
+class Renew:
+    job: ClaimedJob
+    sent_s: float
+
+
+@dataclass(frozen=True)
+class StopWork:
+    """Cancel the running child; its end comes back as a message."""
+
+
+@dataclass(frozen=True)
+class WatchLease:
+    """Look again at `at_s`: if no renewal came by then, the work must stop."""
+
+    at_s: float
+
+
+@dataclass(frozen=True)
+class Write:
+    """The last fenced write: how the work's exception becomes the job's next state."""
+
+    job: ClaimedJob
+    outcome: Literal["cancel", "release", "retry"]
+    error: TryLater | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    job: ClaimedJob
+    queue: pykka.ActorRef[Any]
+
+
+Effect = Execute | Renew | StopWork | WatchLease | Write | Report
+
+
+def decide(state: State, message: Any, now_s: float, times: LeaseTimes) -> tuple[State, list[Effect]]:
+    """What a message changes and what is to be done. Pure."""
+    match state, message:
+        case Idle(), RunJob(job, sent_s, queue):
+            stop_at_s = sent_s + times.lease_s - times.margin_s
+            return Working(job, queue, stop_at_s), [Execute(job), WatchLease(stop_at_s)]
+        case Working(renewing=False), _RenewalDue():
+            return replace(state, renewing=True), [Renew(state.job, now_s)]
+        case Working(), _Renewed(sent_s, ended):
+            return _renewed(replace(state, renewing=False), sent_s, ended, times)
+        case Working(), _StopDue() if now_s >= state.stop_at_s:
+            return _stop(state, "lease_lost")
+        case Working(), _StopDue():
+            return state, [WatchLease(state.stop_at_s)]
+        case Working(), CancelJob(job_id) if job_id == state.job.id:
+            return _stop(state, "cancel")
+        case Working(), ReleaseJob():
+            return _stop(state, "release")
+        case Working(phase="execute"), _Executed(ended):
+            return _executed(state, ended)
+        case Working(phase="write"), _Written():
+            return Idle(), [Report(state.job, state.queue)]
+    return state, []  # late news about a job that is already over
+
+
+def _renewed(state: Working, sent_s: float, ended: ChildEnded[bool], times: LeaseTimes) -> tuple[State, list[Effect]]:
+    if isinstance(ended.error, LeaseLost):
+        return _stop(state, "lease_lost")
+    if ended.error is not None:
+        return state, []  # the database did not answer: the deadline stands, the next heartbeat tries again
+    state = replace(state, stop_at_s=max(state.stop_at_s, sent_s + times.lease_s - times.margin_s))
+    return _stop(state, "cancel") if ended.value else (state, [])
+
+
+def _stop(state: Working, reason: StopReason) -> tuple[State, list[Effect]]:
+    if state.stopping == "lease_lost" or (state.stopping is not None and reason != "lease_lost"):
+        return state, []
+    # A write is short and fenced; only the end of the lease interrupts it.
+    effects: list[Effect] = [] if state.phase == "write" and reason != "lease_lost" else [StopWork()]
+    return replace(state, stopping=reason), effects
+
+
+def _executed(state: Working, ended: ChildEnded[None]) -> tuple[State, list[Effect]]:
+    error = ended.error
+    if error is None or isinstance(error, LeaseLost) or state.stopping == "lease_lost":
+        return Idle(), [Report(state.job, state.queue)]
+    writing = replace(state, phase="write")
+    if state.stopping in {"cancel", "release"}:
+        return writing, [Write(state.job, state.stopping)]
+    if isinstance(error, TryLater):
+        return writing, [Write(state.job, "retry", error)]
+    # Not the page's fault and not known to be anybody's: it is counted, so that a bug cannot retry for ever.
+    bug = TryLater("JOB_CRASHED", f"the job stopped with an unexpected {type(error).__name__}")
+    return writing, [Write(state.job, "retry", bug)]
+
+
+class JobWorker(Actor):
+    def __init__(
+        self,
+        db: Database,
+        kind: JobKind,
+        times: LeaseTimes,
+        infra_failures_max: int,
+        observe: Callable[[ClaimedJob, float], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._db, self._kind, self._times, self._infra_failures_max = db, kind, times, infra_failures_max
+        self._observe = observe
+        self._state: State = Idle()
+        self._work: asyncio.Task[None] | None = None
+        self._job_timers: list[Timer] = []
+        self._rnd = random.Random()  # noqa: S311  jitter, not a secret
+
+    async def on_receive(self, message: Any) -> Any:
+        if isinstance(message, IsFree):
+            return isinstance(self._state, Idle)
+        if isinstance(message, _Executed):
+            self._log_execution(message.ended)
+        self._state, effects = decide(self._state, message, self.now_s(), self._times)
+        for effect in effects:
+            await self._run(effect)
+        return None
+
+    async def _run(self, effect: Effect) -> None:
+        match effect:
+            case Execute(job):
+                self._job_timers = [self.every(self._times.heartbeat_s, _RenewalDue())]
+                self._work = self.spawn(self._execute(job), then=_Executed)
+            case Renew(job, sent_s):
+                self.spawn(self._renew(job), then=lambda ended: _Renewed(sent_s, ended))
+            case StopWork():
+                assert self._work is not None
+                self._work.cancel()
+            case WatchLease(at_s):
+                self._job_timers.append(self.after(at_s - self.now_s(), _StopDue()))
+            case Write():
+                self._work = self.spawn(self._write(effect), then=_Written)
+            case Report(job, queue):
+                for timer in self._job_timers:
+                    timer.cancel()
+                self._work = None
+                await self._kind.ended(job)
+                if queue.is_alive():
+                    queue.tell(WorkerFree(self.actor_ref))
+
+    async def _execute(self, job: ClaimedJob) -> None:
+        started_s = self.now_s()
+        try:
+            for _ in range(_START_OVERS_MAX):
+                settle = await self._kind.execute(job)
+                try:
+                    await self._settle(job, settle)
+                except StartOver:
+                    continue
+                return
+            raise TryLater("JOB_WORLD_CHANGES", "the job's surroundings changed each time it was about to end")
+        finally:
+            if self._observe is not None:
+                self._observe(job, self.now_s() - started_s)
+
+    async def _settle(self, job: ClaimedJob, settle: Callable[[Tx], Awaitable[End]]) -> None:
+        async def write(tx: Tx) -> None:
+            await lease.renew(tx, job.lease, self._lease_ttl_ms)
+            end = await settle(tx)
+            await jobs.finish_job(tx, job.lease, end.event, result=end.result, error=end.error)
+
+        await self._persist(write)
+
+    async def _write(self, wanted: Write) -> None:
+        async def write(tx: Tx) -> None:
+            match wanted.outcome:
+                case "cancel":
+                    await jobs.finish_job(tx, wanted.job.lease, "cancel")
+                case "release":
+                    await jobs.release_job(tx, wanted.job.lease)
+                case "retry":
+                    assert wanted.error is not None
+                    await self._retry(tx, wanted.job, wanted.error)
+
+        try:
+            await self._persist(write)
+        except LeaseLost:
+            log.info("job.lease_lost", kind=self._kind.name, job_id=wanted.job.id)
+
+    async def _retry(self, tx: Tx, job: ClaimedJob, error: TryLater) -> None:
+        failures = job.row.infra_failures + error.counts
+        delay_ms = int(1000 * (_RETRY.delay_s(failures, self._rnd) if error.counts else _FULL_RETRY_S))
+        said = {"code": error.code, "message": error.message, "hint": _NOT_THE_SOURCE}
+        too_late = job.row.deadline_at is not None and await tx.now_ms() + delay_ms > job.row.deadline_at
+        if failures > self._infra_failures_max or too_late:
+            await jobs.finish_job(tx, job.lease, "fail", result=error.result, error=said)
+            return
+        await jobs.retry_job(tx, job.lease, delay_ms, counts="infra" if error.counts else "none", error=said)
+
+    async def _persist(self, write: Callable[[Tx], Awaitable[None]]) -> None:
+        """One fenced transaction, again and again while the database is away.
+
+        If an answer was lost and the write had been done, the fence of the next try finds nothing and says `LeaseLost`:
+        the job is over either way. The lease's deadline ends the trying.
+        """
+        while True:
+            try:
+                async with self._db.write() as tx:
+                    await write(tx)
+                return
+            except DatabaseUnavailable:
+                await asyncio.sleep(_DATABASE_RETRY_S)
+
+    async def _renew(self, job: ClaimedJob) -> bool:
+        async with self._db.write() as tx:
+            await lease.renew(tx, job.lease, self._lease_ttl_ms)
+            return await jobs.is_cancel_requested(tx, self._kind.name, job.id)
+
+    @property
+    def _lease_ttl_ms(self) -> int:
+        return int(self._times.lease_s * 1000)
+
+    def _log_execution(self, ended: ChildEnded[None]) -> None:
+        if not isinstance(self._state, Working):
+            return
+        job, error = self._state.job, ended.error
+        outcome = "settled" if error is None else self._state.stopping or type(error).__name__
+        known = error is None or isinstance(error, TryLater | LeaseLost | asyncio.CancelledError)
+        log.info(
+            self._kind.log_event("execution_finished"),
+            job_id=job.id,
+            attempt=job.lease.fence,
+            outcome=outcome,
+            error_code=error.code if isinstance(error, TryLater) else None,
+            exc_info=None if known else error,
+        )

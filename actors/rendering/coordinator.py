@@ -1,0 +1,236 @@
+"""RenderCoordinator: one a replica. It says which render is next and drives it on a worker until it has ended (R2, R3).
+
+Owns the memory of the rotation, which workers did not answer lately, and who in this process waits for which request.
+Hears `RenderWanted`, `AwaitRender`, `CancelRender`, and its timers. Tells nobody; it answers who waits. Order is decided here,
+limits are reserved in the database, so they hold over replicas. Survives a crash: requests are rows; the attempts it
+drove are given up with it, their leases run out, and any replica converges them. Who waited asks again.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pykka
+import structlog
+from sqlalchemy import Row
+
+from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply
+from pagegate.actors.queues.rotation import Head, Rotation, pick
+from pagegate.actors.rendering.drive import Drive, wire_id
+from pagegate.renderer.client import RenderWorker
+from pagegate.storage import renders
+from pagegate.storage.engine import Database, DatabaseUnavailable
+from pagegate.storage.renders import AttemptLease, EndedAttempt, PendingRequest, ReserveRefusal
+from pagegate.storage.transitions import RENDER_REQUEST
+
+log = structlog.get_logger()
+
+_PENDING_ROWS = 500
+_SHUN_S = 5.0  # a worker that did not answer is left alone for this long
+
+
+@dataclass(frozen=True)
+class RenderLimits:
+    """`RENDER_GLOBAL_CONCURRENCY`, `RENDER_WORKSPACE_CONCURRENCY`, `RENDER_MAX_ATTEMPTS`, seconds (R3)."""
+
+    global_max: int = 1
+    workspace_max: int = 1
+    attempts_max: int = 3
+    budget_s: float = 120.0
+    lease_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class RenderWanted:
+    """A request was enqueued: do not wait for the next tick. Losing it costs one tick."""
+
+
+@dataclass(frozen=True)
+class AwaitRender(Asks[Row[Any]]):
+    """Answered with the request's row when it has ended, on whichever replica. Asked twice, both are answered."""
+
+    request_id: int
+
+
+@dataclass(frozen=True)
+class CancelRender:
+    """Nobody wants the result any more; the row is cancelled already, now end what runs here."""
+
+    request_id: int
+
+
+@dataclass(frozen=True)
+class _Tick:
+    pass
+
+
+@dataclass(frozen=True)
+class _Driven:
+    reserved: AttemptLease
+    ended: ChildEnded[bool]
+
+
+@dataclass(frozen=True)
+class State:
+    """`driving`: request id → worker id, of this replica. `shunned_until_s`: worker id → loop time."""
+
+    rotation: Rotation = field(default_factory=Rotation)
+    driving: Mapping[int, str] = field(default_factory=dict)
+    shunned_until_s: Mapping[str, float] = field(default_factory=dict)
+
+    def free_worker(self, workers: Sequence[str], now_s: float) -> str | None:
+        """The first worker that this replica does not use and that answered lately."""
+        used = set(self.driving.values())
+        free = [worker for worker in workers if worker not in used and self.shunned_until_s.get(worker, 0.0) <= now_s]
+        return min(free, key=workers.index, default=None)
+
+
+def heads_of(pending: Sequence[PendingRequest], now_ms: int, refused: set[int]) -> list[Head]:
+    """Each workspace's oldest request in each class that may run now. `refused`: could not be reserved just now. Pure.
+
+    A workspace at its limit must not hide another one, so its head is skipped and not replaced by its next request.
+    """
+    heads: dict[tuple[str, int], Head] = {}
+    for row in pending:
+        if row.available_at > now_ms:
+            continue
+        heads.setdefault((row.klass, row.workspace_id), Head(row.klass, row.workspace_id, row.id))
+    return [head for head in heads.values() if head.entry_id not in refused]
+
+
+class RenderCoordinator(Actor):
+    def __init__(
+        self,
+        db: Database,
+        owner: str,
+        workers: Sequence[RenderWorker],
+        drive: Drive,
+        limits: RenderLimits,
+        *,
+        tick_s: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self._db, self._owner, self._drive, self._limits, self._tick_s = db, owner, drive, limits, tick_s
+        self._workers = {worker.worker_id: worker for worker in workers}
+        self._state = State()
+        self._waiting: dict[int, list[Reply[Row[Any]]]] = {}
+        self._children: dict[int, asyncio.Task[None]] = {}
+
+    async def setup(self) -> None:
+        self.every(self._tick_s, _Tick())
+        self.actor_ref.tell(_Tick())
+
+    async def on_receive(self, message: Any) -> Any:
+        match message:
+            case RenderWanted():
+                await self._dispatch()
+            case AwaitRender(request_id):
+                self._waiting.setdefault(request_id, []).append(self.defer_reply())
+                await self._answer([request_id])
+            case CancelRender(request_id):
+                if request_id in self._children:
+                    self._children[request_id].cancel()
+            case _Driven(reserved, ended):
+                await self._driven(reserved, ended)
+            case _Tick():
+                await self._tick()
+            case _:
+                return await super().on_receive(message)
+
+    async def _tick(self) -> None:
+        try:
+            async with self._db.write() as tx:
+                expired = await renders.expire_attempts(tx, attempts_max=self._limits.attempts_max)
+        except DatabaseUnavailable as error:
+            log.warning("render.coordinator.tick.failed", reason=str(error))
+            return
+        for attempt in expired:
+            log.warning("render.coordinator.attempt_expired", request_id=attempt.request_id, owner=attempt.owner)
+            self._end_on_worker(attempt)
+        await self._answer(list(self._waiting))
+        await self._dispatch()
+
+    async def _dispatch(self) -> None:
+        """Reserve and start attempts while there is a free worker and an eligible request."""
+        refused: set[int] = set()
+        while (worker_id := self._state.free_worker(list(self._workers), self.now_s())) is not None:
+            try:
+                async with self._db.read() as tx:
+                    pending, now_ms = await renders.list_pending(tx, limit=_PENDING_ROWS), await tx.now_ms()
+                head, rotation = pick(self._state.rotation, heads_of(pending, now_ms, refused))
+                if head is None:
+                    return
+                reserved = await self._reserve(head, worker_id)
+            except DatabaseUnavailable as error:
+                log.warning("render.dispatch.failed", reason=str(error))
+                return
+            if isinstance(reserved, ReserveRefusal):
+                log.info("render.reserve.conflict", request_id=head.entry_id, worker_id=worker_id, reason=reserved)
+                refused.add(head.entry_id)
+                continue
+            self._start(reserved, rotation)
+
+    async def _reserve(self, head: Head, worker_id: str) -> AttemptLease | ReserveRefusal:
+        async with self._db.write() as tx:
+            return await renders.reserve_attempt(
+                tx,
+                head.entry_id,
+                worker_id,
+                self._owner,
+                lease_ttl_ms=int(self._limits.lease_s * 1000),
+                global_max=self._limits.global_max,
+                workspace_max=self._limits.workspace_max,
+                attempts_max=self._limits.attempts_max,
+                budget_ms=int(self._limits.budget_s * 1000),
+            )
+
+    def _start(self, reserved: AttemptLease, rotation: Rotation) -> None:
+        driving = {**self._state.driving, reserved.request.id: reserved.worker_id}
+        self._state = replace(self._state, rotation=rotation, driving=driving)
+        log.info("render.dispatch.started", request_id=reserved.request.id, worker_id=reserved.worker_id)
+        self._children[reserved.request.id] = self.spawn(
+            self._drive.run(self._workers[reserved.worker_id], reserved),
+            then=lambda ended: _Driven(reserved, ended),
+        )
+
+    async def _driven(self, reserved: AttemptLease, ended: ChildEnded[bool]) -> None:
+        del self._children[reserved.request.id]
+        driving = {request: worker for request, worker in self._state.driving.items() if request != reserved.request.id}
+        self._state = replace(self._state, driving=driving)
+        if ended.value is False:
+            shunned = {**self._state.shunned_until_s, reserved.worker_id: self.now_s() + _SHUN_S}
+            self._state = replace(self._state, shunned_until_s=shunned)
+        if isinstance(ended.error, DatabaseUnavailable):
+            log.warning("render.dispatch.failed", request_id=reserved.request.id, reason=str(ended.error))
+        elif ended.error is not None and not isinstance(ended.error, asyncio.CancelledError):
+            log.error("render.dispatch.crashed", request_id=reserved.request.id, exc_info=ended.error)
+        await self._answer([reserved.request.id])
+        await self._dispatch()
+
+    async def _answer(self, request_ids: Sequence[int]) -> None:
+        """Answer who waits for a request that has ended."""
+        wanted = [request_id for request_id in request_ids if request_id in self._waiting]
+        if not wanted:
+            return
+        try:
+            async with self._db.read() as tx:
+                requests = [await renders.get_request(tx, request_id) for request_id in wanted]
+        except DatabaseUnavailable as error:
+            log.warning("render.coordinator.tick.failed", reason=str(error))
+            return
+        for request in requests:
+            replies = self._waiting.pop(request.id)
+            if request.status in RENDER_REQUEST.terminal:
+                for reply in replies:
+                    reply.give(request)
+            elif still := [reply for reply in replies if not reply.abandoned]:
+                self._waiting[request.id] = still
+
+    def _end_on_worker(self, attempt: EndedAttempt) -> None:
+        """What was converged here may still run there (R2)."""
+        if attempt.worker_id in self._workers:
+            self.spawn(self._workers[attempt.worker_id].delete(wire_id(attempt.owner, attempt.attempt_id)))
+
+
+CoordinatorRef = pykka.ActorRef[RenderCoordinator]

@@ -1,0 +1,60 @@
+"""The Backend's side of the Runtime's wire: one synchronous compile, and the end of its output (V5, V8).
+
+Owns no connection (the session is lent), keeps nothing. Every failure is a `RuntimeUnavailable` with a stable code:
+infrastructure, never a word about the page (R9).
+"""
+
+import aiohttp
+from pydantic import ValidationError
+
+from pagegate.runtime.contract import CompileRequest, CompileResult, ErrorBody
+
+
+class RuntimeUnavailable(Exception):
+    """No verdict came from this Runtime. `full`: it is there, but its queue is; that costs no retry (Q2)."""
+
+    def __init__(self, code: str, message: str, *, full: bool = False) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.full = code, message, full
+
+
+async def compile_page(
+    session: aiohttp.ClientSession, base_url: str, request: CompileRequest, *, timeout_s: float
+) -> CompileResult:
+    """Ask one Runtime for one compile and wait for it, at most `timeout_s` (V5). Cancelling it cancels the compile.
+
+    Raises `RuntimeUnavailable`: `RUNTIME_UNREACHABLE`, `RUNTIME_REQUEST_TIMEOUT`, `RUNTIME_ANSWER_UNREADABLE`, or the
+    Runtime's own code.
+    """
+    url = f"{base_url.rstrip('/')}/compiles"
+    limits = aiohttp.ClientTimeout(total=timeout_s, connect=min(5.0, timeout_s))
+    try:
+        async with session.post(url, json=request.model_dump(), timeout=limits, allow_redirects=False) as response:
+            body = await response.read()
+    except TimeoutError as error:
+        raise RuntimeUnavailable("RUNTIME_REQUEST_TIMEOUT", f"no answer within {timeout_s:.0f} s") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise RuntimeUnavailable(
+            "RUNTIME_UNREACHABLE", f"the Runtime does not answer ({type(error).__name__})"
+        ) from error
+    try:
+        if response.status == 200:
+            return CompileResult.model_validate_json(body)
+        refusal = ErrorBody.model_validate_json(body)
+    except ValidationError as error:
+        raise RuntimeUnavailable(
+            "RUNTIME_ANSWER_UNREADABLE", f"the Runtime answered {response.status} with something else than an answer"
+        ) from error
+    raise RuntimeUnavailable(refusal.code, refusal.message, full=response.status == 429)
+
+
+async def delete_output(
+    session: aiohttp.ClientSession, base_url: str, output_id: str, *, timeout_s: float = 5.0
+) -> None:
+    """Tell the Runtime that nobody needs the output any more (P3). Best effort: after 300 s it is gone anyway."""
+    url = f"{base_url.rstrip('/')}/outputs/{output_id}"
+    try:
+        async with session.delete(url, timeout=aiohttp.ClientTimeout(total=timeout_s)):
+            return
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return
