@@ -1,0 +1,115 @@
+/**
+ * One compile: inspect the sources, build them with Vite, and answer with the page's files or with located errors (V8).
+ *
+ * Every task gets a fresh build with fresh plugins: a reused one carries classes of earlier pages into later style sheets.
+ */
+import path from 'node:path'
+import tailwindcss from '@tailwindcss/vite'
+import react from '@vitejs/plugin-react'
+import vue from '@vitejs/plugin-vue'
+import { build } from 'vite'
+import * as vueCompiler from 'vue/compiler-sfc'
+import { ordered, refusal } from './errors.mjs'
+import { guard } from './guard.mjs'
+import { document } from './host.mjs'
+import { inspect } from './inspect.mjs'
+import { showAssets } from './inspect_style.mjs'
+import { locate } from './locate.mjs'
+import { vueMarks } from './mark.mjs'
+import { logicalMap } from './maps.mjs'
+import { Task } from './task.mjs'
+import { typeFiles } from './types.mjs'
+
+const OUTPUT_CHARS_MAX = 24 * 1024 * 1024
+
+/** `{errors, files, timings}`; `files` is empty exactly when there are errors. */
+export async function compile(order, vendor) {
+  const started = performance.now()
+  const task = new Task(order)
+  const found = inspect(task)
+  const inspected = performance.now()
+  const answer = (files) => ({
+    errors: ordered(found.errors, found.paths),
+    files: found.errors.length ? {} : files,
+    timings: { inspect_ms: inspected - started, vite_ms: performance.now() - inspected },
+  })
+  if (found.errors.length) return answer({})
+  task.write(found.paths)
+  try {
+    const { output } = await build(config(task, found, vendor))
+    return answer(files(output, task, found))
+  } catch (error) {
+    found.errors.push(...locate(error, task, found))
+    return answer({})
+  }
+}
+
+function config(task, found, vendor) {
+  const { first, afterTailwind, last } = guard(task, found, vendor)
+  return {
+    root: task.dir,
+    cacheDir: path.join(task.dir, '.vite'),
+    configFile: false,
+    envDir: false,
+    publicDir: false,
+    css: { postcss: {} },
+    logLevel: 'silent',
+    mode: 'development',
+    plugins: [first, tailwindcss({ optimize: false }), afterTailwind, ...framework(task), last],
+    build: {
+      write: false,
+      target: 'esnext',
+      minify: false,
+      cssMinify: false,
+      sourcemap: 'hidden',
+      modulePreload: false,
+      reportCompressedSize: false,
+      assetsInlineLimit: 0,
+      rolldownOptions: {
+        experimental: { attachDebugInfo: 'none' },
+        input: path.join(task.dir, 'entry.js'),
+        output: { format: 'es', codeSplitting: false, entryFileNames: 'page.js', assetFileNames: 'page[extname]' },
+      },
+    },
+  }
+}
+
+function framework(task) {
+  if (task.framework === 'react') return [react()]
+  return [
+    vue({
+      compiler: vueCompiler,
+      isProduction: false,
+      script: { fs: typeFiles(task) },
+      template: {
+        transformAssetUrls: { includeAbsolute: false, tags: {} }, // vueMarks does it, and knows the assets
+        compilerOptions: { nodeTransforms: [vueMarks(task)] },
+      },
+    }),
+  ]
+}
+
+function files(output, task, found) {
+  const chunk = output.find((file) => file.fileName === 'page.js')
+  const style = output.find((file) => file.fileName === 'page.css')
+  const made = {
+    'index.html': document(task, { hasStyle: Boolean(style) }),
+    'page.js': withLogicalPaths(chunk.code, task, found),
+    'page.js.map': JSON.stringify(logicalMap(chunk.map, task)),
+  }
+  if (style) made['page.css'] = showAssets(String(style.source))
+  const size = Object.values(made).reduce((sum, text) => sum + text.length, 0)
+  if (size > OUTPUT_CHARS_MAX) {
+    found.errors.push(refusal('PAGE_OUTPUT_TOO_LARGE', `The compiled page has ${size} characters; ${OUTPUT_CHARS_MAX} are the limit.`))
+  }
+  return made
+}
+
+/** Development code names its files, for the warnings of the frameworks: let the names be the logical ones. */
+function withLogicalPaths(code, task, found) {
+  const quoted = (text) => JSON.stringify(text).slice(1, -1)
+  let plain = code
+  for (const logical of found.paths) plain = plain.replaceAll(quoted(task.file(logical)), () => quoted(logical))
+  if (plain.includes(task.dir)) throw new Error('The compiled page names its folder.')
+  return plain
+}

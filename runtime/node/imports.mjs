@@ -1,0 +1,146 @@
+/**
+ * What an author's module may import (D3, X2), decided from the words of the import alone: nothing here reads a file.
+ *
+ * `judge` is asked twice: of the source, where the answer can be located, and again of every id that Vite resolves.
+ */
+import path from 'node:path'
+import { frameworkOf } from './task.mjs'
+
+export const FRAMEWORK_MODULES = {
+  vue: ['vue'],
+  react: ['react', 'react-dom', 'react-dom/client', 'react/jsx-runtime', 'react/jsx-dev-runtime'],
+}
+/** The published runtime kit, `@kit/<Name>` (D3): none yet. */
+const KIT = new Map()
+
+const NAMES_SHOWN_MAX = 12
+const FOLDER_OF_ALIAS = { '@components/': 'components/', '@pages/': 'pages/' }
+
+/**
+ * The meaning of `specifier` in the module `importer`: `{framework}`, `{module}`, `{asset}`, or `{code, message, hint}`
+ * when it is refused.
+ */
+export function judge(specifier, importer, task) {
+  const framework = frameworkOf(importer)
+  if (FRAMEWORK_MODULES[framework].includes(specifier)) return { framework: specifier }
+  if (specifier.startsWith('@assets/')) return judgeAsset(specifier, task)
+  if (specifier.startsWith('@kit/')) return judgeKit(specifier)
+  for (const [alias, folder] of Object.entries(FOLDER_OF_ALIAS)) {
+    if (specifier.startsWith(alias)) return judgeModule(specifier, folder + specifier.slice(alias.length), importer, task)
+  }
+  if (/^\.\.?\//.test(specifier)) {
+    const logical = path.posix.normalize(path.posix.join(path.posix.dirname(importer), specifier))
+    return judgeModule(specifier, logical, importer, task)
+  }
+  return refused('PAGE_IMPORT_NOT_ALLOWED', `"${specifier}" may not be imported here.`, allowedHint(framework, task))
+}
+
+function judgeModule(specifier, logical, importer, task) {
+  const framework = frameworkOf(importer)
+  if (!/^(pages|components)\/[^/\\?#]*$/.test(logical) && !task.has(logical)) {
+    const message = `"${specifier}" is neither a component nor a page.`
+    return refused('PAGE_IMPORT_NOT_ALLOWED', message, allowedHint(framework, task))
+  }
+  if (!task.has(logical)) {
+    return refused('PAGE_IMPORT_NOT_FOUND', `"${specifier}" does not exist.`, missingHint(logical, framework, task))
+  }
+  if (frameworkOf(logical) !== framework) {
+    const message = `"${specifier}" is made with ${title(frameworkOf(logical))}, and this file with ${title(framework)}.`
+    const hint = `Import a .${framework === 'vue' ? 'vue' : 'tsx'} module here; the two frameworks do not mix in one page.`
+    return refused('PAGE_IMPORT_NOT_ALLOWED', message, hint)
+  }
+  return { module: logical }
+}
+
+/** An asset named by an import must be named exactly; by an address it may carry a query or a fragment. */
+function judgeAsset(specifier, task) {
+  const file = specifier.slice('@assets/'.length)
+  if (task.assets.has(file)) return { asset: file }
+  const known = [...task.assets]
+  const nearest = nearNames(file, known)[0]
+  const hint = known.length
+    ? `${nearest ? `Did you mean @assets/${nearest}? ` : ''}Assets known here: ${listed(known)}.`
+    : 'No asset is known here: upload it first, or draw it with inline SVG or CSS.'
+  return refused('PAGE_ASSET_NOT_FOUND', `The asset "${specifier}" does not exist.`, hint)
+}
+
+/** `judge` for an address in a template or a style: `{asset, rest}` or a refusal. */
+export function judgeAddress(address, task) {
+  const exact = judgeAsset(address, task)
+  const cut = address.search(/[?#]/)
+  if (!exact.code || cut === -1) return exact
+  const named = judgeAsset(address.slice(0, cut), task)
+  return named.code ? named : { ...named, rest: address.slice(cut) }
+}
+
+/** The root-relative address of an asset, valid for a name with any characters. */
+export function assetUrl({ asset, rest = '' }, origin = '/assets/') {
+  return origin + asset.split('/').map(encodeURIComponent).join('/') + rest
+}
+
+function judgeKit(specifier) {
+  const name = specifier.slice('@kit/'.length)
+  if (KIT.has(name)) return { kit: name }
+  return refused(
+    'PAGE_IMPORT_NOT_FOUND',
+    `The runtime kit has no "${name}".`,
+    'No kit component is published yet: write a component of your own and import it from @components/<Name>.',
+  )
+}
+
+const refused = (code, message, hint) => ({ code, message, hint })
+const title = (framework) => ({ vue: 'Vue', react: 'React' })[framework]
+const aliased = (logical) => `@${logical}`
+
+function allowedHint(framework, task) {
+  const suffix = framework === 'vue' ? '.vue' : '.tsx'
+  const components = task.modulePaths.filter((p) => p.startsWith('components/') && p.endsWith(suffix)).map(aliased)
+  return (
+    `Allowed: ${FRAMEWORK_MODULES[framework].slice(0, 3).join(', ')}, @components/<Name>${suffix}, ` +
+    `@pages/<code>${suffix}, @assets/<file>, @kit/<Name>.` +
+    (components.length ? ` Components known here: ${listed(components)}.` : '')
+  )
+}
+
+function missingHint(logical, framework, task) {
+  const folder = path.posix.dirname(logical)
+  const suffix = framework === 'vue' ? '.vue' : '.tsx'
+  const known = task.modulePaths.filter((p) => p.startsWith(`${folder}/`) && p.endsWith(suffix))
+  const stem = (p) => path.posix.basename(p, path.posix.extname(p))
+  const like = nearNames(stem(logical), known.map(stem))[0]
+  const nearest = known.find((p) => stem(p) === like)
+  const what = folder === 'pages' ? 'page' : 'component'
+  if (nearest) return `Did you mean ${aliased(nearest)}? Otherwise create the ${what} first.`
+  const others = known.length ? ` Known here: ${listed(known.map(aliased))}.` : ''
+  return `Create the ${what} first, or import one that exists.${others}`
+}
+
+function listed(names) {
+  const shown = names.toSorted().slice(0, NAMES_SHOWN_MAX)
+  return shown.join(', ') + (names.length > shown.length ? `, and ${names.length - shown.length} more` : '')
+}
+
+/** The names most like `wanted`, nearest first, none when nothing is like it. */
+export function nearNames(wanted, names, shown_max = 3) {
+  const limit = Math.max(1, Math.floor(wanted.length / 3))
+  return names
+    .map((name) => [distance(wanted.toLowerCase(), name.toLowerCase(), limit), name])
+    .filter(([far]) => far <= limit)
+    .toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1))
+    .slice(0, shown_max)
+    .map(([, name]) => name)
+}
+
+/** Levenshtein distance, given up once it must be over `limit`. */
+function distance(a, b, limit) {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1))
+    }
+    row = next
+  }
+  return row[b.length]
+}

@@ -1,0 +1,108 @@
+/**
+ * Reads a script with the parser that Vite uses: syntax, imports, and what no page may use (X2).
+ */
+import { parseSync } from 'vite'
+import { refusal } from './errors.mjs'
+
+/**
+ * Adds to `seen`: errors, imports `{specifier, offset, names: [{name, offset}], typeOnly}`, `asyncSetup`.
+ * `block` is `{text, offset, lang, setup}`; offsets in `seen` count from the start of the whole source.
+ */
+export function inspectScript(source, block, seen) {
+  const parsed = parseSync(`page.${block.lang}`, block.text, { lang: block.lang, sourceType: 'module' })
+  if (parsed.errors.length) {
+    for (const error of parsed.errors) seen.errors.push(syntaxError(source, block, error))
+    return
+  }
+  readImports(source, block, parsed.module, seen)
+  for (const meta of parsed.module.importMetas) {
+    const message = 'import.meta is not available in a page.'
+    const hint = 'Remove it: a page has no environment and no files beside it. Import assets from @assets/<file>.'
+    seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + meta.start, hint }))
+  }
+  if (/\brequire\b/.test(block.text)) readRequires(source, block, parsed.program, seen)
+  if (block.setup && /\bawait\b/.test(block.text)) seen.asyncSetup ||= awaitsAtTopLevel(parsed.program)
+}
+
+function syntaxError(source, block, error) {
+  const start = error.labels[0]?.start ?? 0
+  const offset = block.offset + start
+  const cutByTag = /^unterminated/i.test(error.message) && source.text.startsWith('</script', block.offset + block.text.length)
+  if (cutByTag && block.lang !== 'tsx' && !block.text.slice(start).includes('\n')) {
+    const message = 'The closing script tag inside this string ends the script.'
+    const hint = 'Write it as "<\\/script>" inside strings and comments.'
+    return { ...refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, hint }), endsScriptEarly: true }
+  }
+  const help = error.helpMessage ? ` ${error.helpMessage}` : ''
+  return refusal('PAGE_SCRIPT_SYNTAX', `${error.message}.${help}`.replace(/\.\./, '.'), { source, offset })
+}
+
+function readImports(source, block, module, seen) {
+  for (const entry of module.staticImports) {
+    seen.imports.push({
+      specifier: entry.moduleRequest.value,
+      offset: block.offset + entry.moduleRequest.start,
+      typeOnly: entry.entries.length > 0 && entry.entries.every((e) => e.isType),
+      names: entry.entries.map((e) => importedName(block, e.importName)).filter(Boolean),
+    })
+  }
+  for (const { entries } of module.staticExports) {
+    const from = entries.find((e) => e.moduleRequest)?.moduleRequest
+    if (!from) continue
+    const names = entries.map((e) => importedName(block, e.importName)).filter(Boolean)
+    const typeOnly = entries.every((e) => e.isType)
+    seen.imports.push({ specifier: from.value, offset: block.offset + from.start, typeOnly, names })
+  }
+  for (const { moduleRequest } of module.dynamicImports) {
+    const offset = block.offset + moduleRequest.start
+    const specifier = literal(block.text.slice(moduleRequest.start, moduleRequest.end))
+    if (specifier !== null) seen.imports.push({ specifier, offset, typeOnly: false, names: [] })
+    else {
+      const message = 'import() needs a plain string.'
+      seen.errors.push(refusal('PAGE_IMPORT_NOT_ALLOWED', message, { source, offset }))
+    }
+  }
+}
+
+function importedName(block, { kind, name, start }) {
+  if (kind === 'Default') return { name: 'default', offset: block.offset + start }
+  if (kind === 'Name') return { name, offset: block.offset + start }
+  return null
+}
+
+function literal(text) {
+  const match = /^\s*(['"])([^'"\\\n]*)\1\s*$/.exec(text)
+  return match ? match[2] : null
+}
+
+function readRequires(source, block, program, seen) {
+  walk(program, (node) => {
+    if (node.type !== 'CallExpression' || node.callee.type !== 'Identifier' || node.callee.name !== 'require') return true
+    const message = 'require() is not available in a page.'
+    const hint = 'Use an import statement at the top of the script.'
+    seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + node.start, hint }))
+    return true
+  })
+}
+
+function awaitsAtTopLevel(program) {
+  let found = false
+  walk(program, (node) => {
+    if (/Function|^MethodDefinition$|^StaticBlock$/.test(node.type)) return false
+    found ||= node.type === 'AwaitExpression' || (node.type === 'ForOfStatement' && node.await)
+    return !found
+  })
+  return found
+}
+
+/** Visits every node; a visitor that answers false is not led further down. */
+export function walk(node, visit) {
+  if (!visit(node)) return
+  for (const key in node) {
+    const value = node[key]
+    if (value === null || typeof value !== 'object') continue
+    if (Array.isArray(value)) {
+      for (const child of value) if (child && typeof child.type === 'string') walk(child, visit)
+    } else if (typeof value.type === 'string') walk(value, visit)
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Reads CSS and refuses what would read a file, run a configuration, or leave the page (X2).
+ *
+ * Tailwind and Vite act on at-rules, `url()` and their relatives, CSS-module imports and source-map comments; an
+ * allow-list names what is left. Addresses of assets are written as `ASSET_ORIGIN` while Vite works, because Vite looks
+ * for files behind every address that is not absolute, and become `/assets/…` in the output.
+ */
+import postcss from 'postcss'
+import { refusal } from './errors.mjs'
+import { assetUrl, judgeAddress } from './imports.mjs'
+
+const ASSET_ORIGIN = 'https://assets.pagegate.invalid/'
+
+const AT_RULES = new Set([
+  'apply', 'color-profile', 'container', 'counter-style', 'custom-variant', 'font-face', 'font-feature-values',
+  'font-palette-values', 'keyframes', 'layer', 'media', 'page', 'position-try', 'property', 'reference', 'scope',
+  'starting-style', 'supports', 'theme', 'utility', 'variant', 'view-transition',
+]) // prettier-ignore
+const TAILWIND_IS_THERE = 'Remove it: Tailwind is loaded already, and its classes and @apply work everywhere.'
+const URL_FUNCTION = /\b(?:url|src)\(\s*(?:"([^"]*)"|'([^']*)'|([^)"']*))\s*\)/gi
+const FUNCTIONS_OF_STRINGS = /(?:image-set|image|cross-fade|src)\(/i
+
+/** Adds the errors and `@assets` of a style block to `seen`. */
+export function inspectStyle(source, block, seen) {
+  const place = (offset) => ({ source, offset: block.offset + offset })
+  const refuse = (message, offset, hint, code = 'PAGE_STYLE_NOT_ALLOWED') =>
+    seen.errors.push(refusal(code, message, { ...place(offset), hint }))
+
+  const comment = block.text.search(/sourceMappingURL/i)
+  if (comment !== -1) return void refuse('A source map may not be named in a style.', comment, 'Remove the comment.')
+  let root
+  try {
+    root = postcss.parse(block.text, { map: false })
+  } catch (error) {
+    if (error.name !== 'CssSyntaxError') throw error
+    const offset = error.input?.offset ?? offsetIn(block.text, error.line ?? 1, error.column ?? 1)
+    return void seen.errors.push(refusal('PAGE_STYLE_SYNTAX', `${error.reason}.`, place(offset)))
+  }
+  root.walk((node) => {
+    const offset = node.source.start.offset
+    if (node.type === 'atrule') inspectAtRule(node, offset, refuse)
+    else if (node.type === 'rule') {
+      if (/:(?:import|export)\b/i.test(node.selector)) refuse('CSS module imports are not available.', offset)
+    } else if (node.type === 'decl') {
+      const problem = valueProblem(node.prop, node.value)
+      if (problem) refuse(problem.message, offset, problem.hint, problem.code)
+      for (const url of urlsIn(node.value)) {
+        if (url.startsWith('@assets/')) seen.assets.push({ specifier: url, offset: block.offset + offset })
+      }
+    }
+  })
+}
+
+function inspectAtRule(node, offset, refuse) {
+  const name = node.name.toLowerCase().replace(/^-(?:webkit|moz|ms|o)-/, '')
+  if (name === 'tailwind' || (name === 'import' && /^["']tailwindcss/.test(node.params))) {
+    refuse(`@${node.name} is not available in a page's style.`, offset, TAILWIND_IS_THERE)
+  } else if (name === 'reference' && !/^["']tailwindcss["']$/.test(node.params.trim())) {
+    refuse('@reference may only name "tailwindcss".', offset, TAILWIND_IS_THERE)
+  } else if (!AT_RULES.has(name)) {
+    refuse(`@${node.name} is not available in a page's style.`, offset)
+  } else if (/url\s*\(|\\/i.test(node.params)) {
+    refuse(`@${node.name} may not hold an address or an escape.`, offset)
+  }
+}
+
+/** Why a declaration is refused, or null. */
+export function valueProblem(property, value) {
+  if (property.toLowerCase() === 'composes' && /\bfrom\b/i.test(value)) {
+    return { code: 'PAGE_STYLE_NOT_ALLOWED', message: '"composes … from" is not available.' }
+  }
+  if (/\\/.test(value.replace(/"[^"]*"|'[^']*'/g, '')) && value.includes('(')) {
+    return { code: 'PAGE_STYLE_NOT_ALLOWED', message: 'A function of CSS may not be written with escapes.' }
+  }
+  const bad = urlsIn(value).find((url) => !allowedUrl(url))
+  if (bad === undefined) return null
+  return {
+    code: 'PAGE_ASSET_NOT_ALLOWED',
+    message: `The address "${bad.slice(0, 80)}" does not lead to an asset.`,
+    hint: 'Write url("@assets/<file>") and upload the file as an asset.',
+  }
+}
+
+/** Addresses of the web are left to the render, which blocks and reports them (X1). */
+const allowedUrl = (url) => /^(?:@assets\/[^\\]|data:|#|https?:\/\/|$)/i.test(url) && !url.includes('\\')
+
+export function urlsIn(value) {
+  if (!value.includes('(')) return []
+  const urls = [...value.matchAll(URL_FUNCTION)].map((m) => (m[1] ?? m[2] ?? m[3]).trim())
+  if (FUNCTIONS_OF_STRINGS.test(value)) urls.push(...[...value.matchAll(/"([^"]*)"|'([^']*)'/g)].map((m) => m[1] ?? m[2]))
+  return urls.filter((url) => !/^(?:var|attr|env)\(/i.test(url) && !/^image\//.test(url))
+}
+
+/** `url(@assets/x)` and strings `"@assets/x"`, for the time that Vite works on them; unknown ones stay as they are. */
+export function hideAssets(css, task) {
+  return css.replace(/(\(\s*)(@assets\/[^"'()]+?)(\s*\))|(["'])(@assets\/[^"'\n]+)\4/g, (whole, open, bare, close, quote, quoted) => {
+    const meaning = judgeAddress(bare ?? quoted, task)
+    if (meaning.code) return whole
+    const url = assetUrl(meaning, ASSET_ORIGIN)
+    return quote ? quote + url + quote : `${open}"${url}"${close}`
+  })
+}
+
+export function showAssets(css) {
+  return css.replaceAll(ASSET_ORIGIN, '/assets/')
+}
+
+/**
+ * Makes `@apply`, `@variant` and `theme()` work in a style block: Tailwind wants to be told where its theme is. On the
+ * first line, so that lines stay where they were.
+ */
+export function withReference(css) {
+  if (!/@apply\b|@variant\b|theme\(/.test(css) || /@reference\b/.test(css)) return css
+  return `@reference "tailwindcss"; ${css}`
+}
+
+function offsetIn(text, line, column) {
+  let start = 0
+  for (let number = 1; number < line; number++) start = text.indexOf('\n', start) + 1
+  return start + column - 1
+}

@@ -1,0 +1,74 @@
+/**
+ * Reads the blocks and the template of a Vue file: what may stand in it, and the errors of its parser.
+ */
+import { refusal } from './errors.mjs'
+
+const ATTRIBUTES = {
+  template: new Set(['lang']),
+  script: new Set(['setup', 'lang', 'generic', 'name', 'inheritAttrs', 'inherit-attrs']),
+  style: new Set(['scoped', 'module', 'lang']),
+}
+const LANGS = { template: new Set(['html']), script: new Set(['js', 'ts']), style: new Set(['css']) }
+const LANGS_HINT = {
+  template: 'Write the template as HTML.',
+  script: 'Use lang="ts", or no lang for JavaScript.',
+  style: 'Write plain CSS; nesting works. Tailwind classes and @apply work too.',
+}
+
+/** Unknown blocks, languages and attributes are refused: each of them is a way to have another file read (X2). */
+export function inspectBlocks(source, descriptor, seen) {
+  const refuse = (block, message, hint) => {
+    const offset = source.text.lastIndexOf('<', Math.max(0, block.loc.start.offset - 1))
+    seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset, hint }))
+  }
+  for (const block of descriptor.customBlocks) {
+    refuse(block, `A <${block.type}> block is not available in a page.`)
+  }
+  const blocks = [descriptor.template, descriptor.script, descriptor.scriptSetup, ...descriptor.styles].filter(Boolean)
+  for (const block of blocks) {
+    if (block.src !== undefined) {
+      refuse(block, `<${block.type} src> is not available.`, 'Write the content inside the block.')
+    } else if (block.lang !== undefined && !LANGS[block.type].has(block.lang)) {
+      refuse(block, `<${block.type} lang="${block.lang}"> is not available.`, LANGS_HINT[block.type])
+    } else {
+      const unknown = Object.keys(block.attrs).find((name) => !ATTRIBUTES[block.type].has(name))
+      if (unknown) refuse(block, `<${block.type} ${unknown}> is not available.`, `Remove the attribute "${unknown}".`)
+    }
+  }
+}
+
+/** Errors of the parser, and assets named by static attributes. */
+export function inspectTemplate(source, descriptor, errors, seen) {
+  for (const error of errors) {
+    const offset = error.loc?.start?.offset
+    const place = offset === undefined ? {} : { source, offset }
+    seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', error.message, { source, ...place, plugin: 'vue' }))
+  }
+  if (!errors.length && descriptor.template?.ast) collectAssets(descriptor.template.ast, seen)
+}
+
+function collectAssets(node, seen) {
+  for (const prop of node.props ?? []) {
+    if (prop.type !== 6 || !prop.value?.content.includes('@assets/')) continue
+    for (const specifier of assetsIn(prop.name, prop.value.content)) {
+      seen.assets.push({ specifier, offset: prop.loc.start.offset })
+    }
+  }
+  for (const child of node.children ?? []) if (typeof child === 'object') collectAssets(child, seen)
+}
+
+const IN_STYLE = /(url\(\s*["']?)(@assets\/[^"'()]+?)(?=["']?\s*\))/g
+const IN_SRCSET = /((?:^|,)\s*)(@assets\/\S+)/g
+const WHOLE = /^(\s*)(@assets\/.+?)(?=\s*$)/g
+
+const patternFor = (name) => (name === 'style' ? IN_STYLE : /srcset$/i.test(name) ? IN_SRCSET : WHOLE)
+
+/** The assets that a static attribute names: a whole address, a `srcset`, or `url()` in a style. */
+export function assetsIn(name, value) {
+  return [...value.matchAll(patternFor(name))].map((match) => match[2])
+}
+
+/** The same attribute with the addresses that the page will use. */
+export function withAssetUrls(name, value, urlOf) {
+  return value.replace(patternFor(name), (_, before, specifier) => before + urlOf(specifier))
+}

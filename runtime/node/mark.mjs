@@ -1,0 +1,68 @@
+/**
+ * Ties what is painted to what was written: every plain element carries `data-pg-loc="pages/x.vue:12:5"`, so that a
+ * finding of the render can name its line (R10). Components get none: an attribute there would be a prop.
+ *
+ * On the way, `@assets/<file>` in static attributes becomes the address of the asset.
+ */
+import MagicString from 'magic-string'
+import { parseSync } from 'vite'
+import { assetUrl, judgeAddress } from './imports.mjs'
+import { walk } from './inspect_script.mjs'
+import { withAssetUrls } from './inspect_template.mjs'
+
+export const LOCATION_ATTRIBUTE = 'data-pg-loc'
+
+/** Values of the Vue compiler's node types; they are const enums and leave no object to import. */
+const ELEMENT = 1
+const TEXT = 2
+const ATTRIBUTE = 6
+const PLAIN_ELEMENT = 0
+
+/** A node transform for the Vue template compiler. */
+export function vueMarks(task) {
+  return (node, context) => {
+    if (node.type !== ELEMENT) return
+    for (const prop of node.props) {
+      if (prop.type === ATTRIBUTE && prop.value?.content.includes('@assets/')) {
+        prop.value.content = withAssetUrls(prop.name, prop.value.content, (address) => urlOf(address, task))
+      }
+    }
+    if (node.tagType !== PLAIN_ELEMENT) return
+    const logical = task.logicalOf(context.filename)
+    if (!logical || node.props.some((p) => p.type === ATTRIBUTE && p.name === LOCATION_ATTRIBUTE)) return
+    const { line, column } = node.loc.start
+    const content = `${logical}:${line}:${column}`
+    const value = { type: TEXT, content, loc: node.loc }
+    node.props.push({ type: ATTRIBUTE, name: LOCATION_ATTRIBUTE, nameLoc: node.loc, value, loc: node.loc })
+  }
+}
+
+/** `{code, map}` of a TSX source with its host elements marked. The source was parsed without errors before. */
+export function markJsx(source, task) {
+  const { program } = parseSync('page.tsx', source.text, { lang: 'tsx', sourceType: 'module' })
+  const text = new MagicString(source.text)
+  walk(program, (node) => {
+    if (node.type === 'JSXOpeningElement') markHostElement(node, source, task, text)
+    return true
+  })
+  return { code: text.toString(), map: text.generateMap({ hires: 'boundary', source: task.file(source.path) }) }
+}
+
+function markHostElement(node, source, task, text) {
+  if (node.name.type !== 'JSXIdentifier' || !/^[a-z]/.test(node.name.name)) return
+  for (const attribute of node.attributes) {
+    if (attribute.type !== 'JSXAttribute' || attribute.value?.type !== 'Literal') continue
+    const value = attribute.value.value
+    if (typeof value !== 'string' || !value.includes('@assets/')) continue
+    const changed = withAssetUrls(String(attribute.name.name), value, (address) => urlOf(address, task))
+    if (changed !== value) text.overwrite(attribute.value.start, attribute.value.end, `"${changed.replaceAll('"', '&quot;')}"`)
+  }
+  const { line, column } = source.at(node.start)
+  const place = `${source.path}:${line}:${column}`.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  text.appendLeft(node.name.end, ` ${LOCATION_ATTRIBUTE}="${place}"`)
+}
+
+function urlOf(address, task) {
+  const meaning = judgeAddress(address, task)
+  return meaning.code ? address : assetUrl(meaning)
+}

@@ -1,0 +1,97 @@
+/**
+ * The frameworks as the page loads them: development builds, bundled once per lock file and served under `/vendor/` (R10).
+ *
+ * Kept on disk in a folder named by what it was made of; made aside and renamed, so that half a folder is never seen.
+ */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { build, parseSync } from 'vite'
+import { FRAMEWORK_MODULES } from './imports.mjs'
+import { VENDOR_FILES } from './host.mjs'
+
+const here = import.meta.dirname
+const require = createRequire(import.meta.url)
+
+/** `{dir, exports}`: the folder, and the names that each framework module exports. */
+export async function vendor(cacheDir) {
+  const dir = path.join(cacheDir, `vendor-${digest()}`)
+  const table = path.join(dir, 'exports.json')
+  if (!fs.existsSync(table)) await make(dir)
+  return { dir, exports: JSON.parse(fs.readFileSync(table, 'utf8')) }
+}
+
+function digest() {
+  const hash = createHash('sha256')
+  for (const file of ['package-lock.json', 'vendor.mjs', 'host.mjs']) hash.update(fs.readFileSync(path.join(here, file)))
+  return hash.digest('hex').slice(0, 16)
+}
+
+async function make(dir) {
+  const aside = `${dir}.${process.pid}`
+  fs.rmSync(aside, { recursive: true, force: true })
+  fs.mkdirSync(aside, { recursive: true })
+  try {
+    const exports = { vue: copyVue(aside), ...(await bundleReact(aside)) }
+    fs.writeFileSync(path.join(aside, 'exports.json'), JSON.stringify(exports))
+    fs.renameSync(aside, dir)
+  } catch (error) {
+    fs.rmSync(aside, { recursive: true, force: true })
+    if (!fs.existsSync(dir)) throw error // otherwise another process was quicker
+  }
+}
+
+/** Vue publishes its development build for browsers; templates are compiled before, so the runtime is enough. */
+function copyVue(dir) {
+  const code = fs.readFileSync(path.join(path.dirname(require.resolve('vue/package.json')), 'dist/vue.runtime.esm-browser.js'), 'utf8')
+  fs.writeFileSync(path.join(dir, VENDOR_FILES.vue), code)
+  const { module } = parseSync('vue.js', code, { lang: 'js', sourceType: 'module' })
+  return module.staticExports.flatMap((e) => e.entries.map((entry) => entry.exportName.name))
+}
+
+/** React publishes CommonJS only: each module becomes an ES module that names its exports, over shared chunks. */
+async function bundleReact(dir) {
+  const exports = {}
+  const entries = {}
+  for (const specifier of FRAMEWORK_MODULES.react) {
+    const names = Object.keys(require(specifier)).filter((name) => /^[A-Za-z_$][\w$]*$/.test(name) && name !== 'default')
+    exports[specifier] = [...names, 'default']
+    entries[VENDOR_FILES[specifier].replace(/\.js$/, '')] = { specifier, names }
+  }
+  const prefix = 'pagegate:vendor/'
+  const virtual = {
+    name: 'pagegate:vendor',
+    enforce: 'pre',
+    resolveId: (id) => (id.startsWith(prefix) ? `\0${id}` : null),
+    load(id) {
+      if (!id.startsWith(`\0${prefix}`)) return null
+      const { specifier, names } = entries[id.slice(prefix.length + 1)]
+      const from = JSON.stringify(specifier)
+      return `import all from ${from}\nexport default all\nexport { ${names.join(', ')} } from ${from}`
+    },
+  }
+  await build({
+    root: here,
+    configFile: false,
+    envDir: false,
+    publicDir: false,
+    css: { postcss: {} },
+    logLevel: 'silent',
+    mode: 'development',
+    plugins: [virtual],
+    build: {
+      outDir: dir,
+      emptyOutDir: false,
+      minify: false,
+      target: 'esnext',
+      modulePreload: false,
+      rolldownOptions: {
+        input: Object.fromEntries(Object.keys(entries).map((name) => [name, prefix + name])),
+        preserveEntrySignatures: 'strict',
+        output: { entryFileNames: '[name].js', chunkFileNames: 'chunk-[hash].js' },
+      },
+    },
+  })
+  return exports
+}

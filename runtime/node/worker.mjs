@@ -1,0 +1,58 @@
+/**
+ * The long-lived Node worker of a slot (V4): one compile at a time, asked and answered over a socket of its own.
+ *
+ * Hears lines of JSON on file descriptor 3: `{id, op: "compile", ...}`. Tells, on the same socket: `{ready}` once it is
+ * warm, then `{id, ok, ...}` for each question. Standard output and error carry nothing but the noise of libraries.
+ *
+ * Survives a refused source. A rejection that nobody handled may have left Vite half-way, so it ends the task with an
+ * error and the process with it. A loop that never ends is the parent's to kill; when the parent goes, this goes.
+ */
+import net from 'node:net'
+import { createInterface } from 'node:readline'
+import v8 from 'node:v8'
+import { compile } from './compile.mjs'
+import { vendor } from './vendor.mjs'
+import { warmUp } from './warm_up.mjs'
+
+const SOCKET_FD = 3
+
+const [cacheDir, workDir] = process.argv.slice(2)
+const socket = new net.Socket({ fd: SOCKET_FD, readable: true, writable: true })
+socket.on('close', () => process.exit(0))
+socket.on('error', () => process.exit(0))
+
+let current = null
+
+function tell(message, done) {
+  socket.write(`${JSON.stringify(message)}\n`, done)
+}
+
+function lost(error) {
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+  tell({ id: current, ok: false, message: message.replaceAll(workDir, '') }, () => process.exit(1))
+}
+process.on('unhandledRejection', lost)
+process.on('uncaughtException', lost)
+
+function heap() {
+  const { used_heap_size: used, heap_size_limit: limit } = v8.getHeapStatistics()
+  return { heap_used_bytes: used, heap_limit_bytes: limit }
+}
+
+const frameworks = await vendor(cacheDir)
+await warmUp(workDir, frameworks)
+tell({ ready: true, vendor_dir: frameworks.dir, node: process.version, ...heap() })
+
+for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
+  const order = JSON.parse(line)
+  current = order.id
+  try {
+    const { errors, files, timings } = await compile(order, frameworks)
+    // A rejection that nobody waited for is reported after the promises have settled: give it the chance to end the task.
+    await new Promise(setImmediate)
+    tell({ id: order.id, ok: true, errors, files, timings, ...heap() })
+  } catch (error) {
+    lost(error)
+  }
+  current = null
+}
