@@ -28,6 +28,7 @@ Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 CREDENTIAL_CHARS_MIN = 16
+PAGE_SOURCE_BYTES_MAX = 1024 * 1024
 _MISSING_IN_REGULAR = object()
 
 # What the profile decides: (lite, regular). A value that regular leaves open must be given there.
@@ -167,7 +168,7 @@ class BackendSettings(_HoldsCredential):
     ai_page_mutation_max_batch_size: Count = 16
     durable_job_lease_seconds: Seconds = 60
     durable_job_heartbeat_seconds: Seconds = 15
-    page_source_max_bytes: Bytes = 1024 * 1024
+    page_source_max_bytes: Bytes = PAGE_SOURCE_BYTES_MAX
 
     runtime_check_max_inflight: Count
     runtime_diagnostics_request_timeout_seconds: Seconds = 180
