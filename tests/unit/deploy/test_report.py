@@ -21,9 +21,8 @@ FINDING = PageFinding(
     element="p.text",
     rect=Rect(x=1, y=2, width=3, height=4),
 )
-REPORT = PageReport(
-    "deck/pages/a.vue", "warning", {"compile": "passed", "render": "warning"}, [FINDING], "p/a.png", 123.4
-)
+STAGES = {"compile": "passed", "render": "warning"}
+REPORT = PageReport("deck/pages/a.vue", "warning", STAGES, [FINDING], "p/a.png", 123.4)
 
 
 def shown(*reports: PageReport) -> str:
