@@ -1,5 +1,6 @@
 /**
- * Source maps that speak of the author's modules and of nothing else: sources are logical paths, contents are left out.
+ * Source maps that speak of the author's modules and of nothing else: sources are logical paths. Their texts come along,
+ * so that a finding can be located by what the author wrote (a tag, an address) where no position leads there.
  */
 import path from 'node:path'
 
@@ -8,7 +9,9 @@ export function logicalMap(map, task) {
   if (!map) return { version: 3, sources: [], names: [], mappings: '' }
   const sources = map.sources.map((source) => {
     const plain = source.startsWith('file://') ? new URL(source).pathname : source
-    return task.logicalOf(path.resolve(task.dir, plain)) ?? 'pagegate:host'
+    // Named from the output folder, which Vite takes to be `dist` although nothing is written there.
+    return task.logicalOf(path.resolve(task.dir, 'dist', plain)) ?? 'pagegate:host'
   })
-  return { version: 3, file: 'page.js', sources, names: map.names, mappings: map.mappings }
+  const sourcesContent = sources.map((source) => (task.has(source) ? task.source(source).text : null))
+  return { version: 3, file: 'page.js', sources, sourcesContent, names: map.names, mappings: map.mappings }
 }
