@@ -1,0 +1,66 @@
+"""What several folders of tests share: a PostgreSQL for the whole run, and fresh databases of both kinds."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from pagegate.storage.engine import Database
+from pagegate.storage.migrations import migrate
+from tests.services import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that lives as long as the test run."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> str:
+    """The name of a migrated, empty database, to be copied."""
+    url = postgres.create_database()
+    asyncio.run(migrate(url))
+    database = make_url(url).database
+    assert database is not None
+    return database
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty SQLite file, to be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    asyncio.run(migrate(f"sqlite+aiosqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated, empty SQLite database of this test's own."""
+    shutil.copy(sqlite_template, tmp_path / "pagegate.db")
+    return f"sqlite+aiosqlite:///{tmp_path / 'pagegate.db'}"
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
+    """A migrated, empty PostgreSQL database of this test's own."""
+    return postgres.create_database(postgres_template)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated, empty database of this test's own; the test runs once for each kind."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+async def db(database_url: str) -> AsyncIterator[Database]:
+    """`database_url`, opened."""
+    opened = await Database.open(database_url)
+    yield opened
+    await opened.close()

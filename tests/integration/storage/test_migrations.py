@@ -1,0 +1,126 @@
+"""Installing and upgrading: the migrations and `schema.py` must lead to the same database (O7)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, inspect, text
+
+from pagegate.storage import schema
+from pagegate.storage.engine import Database
+from pagegate.storage.migrations import SchemaTooNew, SchemaTooOld, check_schema, head_revision, migrate
+from tests.services import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite+aiosqlite:///{tmp_path}/new/folder/empty.db"
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres.create_database()
+
+
+def described(connection: Connection) -> dict[str, object]:
+    """Everything of a database that a statement could notice."""
+    found: dict[str, object] = {}
+    inspector = inspect(connection)
+    for table in sorted(schema.metadata.tables):
+        found[table] = {
+            "columns": [
+                (c["name"], str(c["type"]), c["nullable"], str(c.get("default")).strip("'()"))
+                for c in inspector.get_columns(table)
+            ],
+            "checks": sorted((str(c["name"]), c["sqltext"]) for c in inspector.get_check_constraints(table)),
+            "uniques": sorted((str(c["name"]), c["column_names"]) for c in inspector.get_unique_constraints(table)),
+            "indexes": sorted(
+                (
+                    str(i["name"]),
+                    i["column_names"],
+                    i["unique"],
+                    [str(v) for v in i.get("dialect_options", {}).values()],
+                )
+                for i in inspector.get_indexes(table)
+            ),
+            "keys": sorted(str(key) for key in inspector.get_foreign_keys(table)),
+            "primary": inspector.get_pk_constraint(table),
+        }
+    if connection.dialect.name == "sqlite":
+        triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+        counting = "SELECT count(*), '' FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'"
+    else:
+        triggers = "SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname"
+        counting = "SELECT proname, prosrc FROM pg_proc WHERE proname LIKE 'pagegate%'"
+    for name, query in (("triggers", triggers), ("others", counting)):
+        found[name] = [tuple(row) for row in connection.execute(text(query))]
+    return found
+
+
+async def test_migrations_and_schema_make_the_same_database(empty_url: str, database_url: str) -> None:
+    if empty_url.split(":", maxsplit=1)[0] != database_url.split(":", maxsplit=1)[0]:
+        pytest.skip("two databases of one kind are compared")
+    made, migrated = await Database.open(empty_url), await Database.open(database_url)
+    async with made.write() as tx:
+        await tx.conn.run_sync(schema.metadata.create_all)
+    async with made.read() as by_schema, migrated.read() as by_migration:
+        expected = await by_schema.conn.run_sync(described)
+        assert await by_migration.conn.run_sync(described) == expected
+        assert len(expected["triggers"]) == len(schema.GUARDED)  # type: ignore[arg-type]  # a list
+
+        def difference(connection: Connection) -> object:
+            return compare_metadata(MigrationContext.configure(connection), schema.metadata)
+
+        assert await by_migration.conn.run_sync(difference) == []
+    await made.close()
+    await migrated.close()
+
+
+async def test_migrating_again_changes_nothing(empty_url: str) -> None:
+    assert await migrate(empty_url) == head_revision()
+    db = await Database.open(empty_url)
+    async with db.write() as tx:
+        await tx.insert(schema.users, name="ada", created_at_ms=tx.now)
+    assert await migrate(empty_url) == head_revision()
+    async with db.read() as tx:
+        await check_schema(tx)
+        assert (await tx.execute(schema.users.select())).one().name == "ada"
+    await db.close()
+
+
+async def test_two_replicas_that_start_at_once_both_find_the_schema(empty_url: str) -> None:
+    assert await asyncio.gather(migrate(empty_url), migrate(empty_url)) == [head_revision()] * 2
+
+
+async def test_a_schema_newer_than_the_code_is_refused(db: Database, database_url: str) -> None:
+    async with db.write() as tx:
+        await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(SchemaTooNew, match="newer"):
+        await migrate(database_url)
+    with pytest.raises(SchemaTooNew):
+        await checked(db)
+
+
+async def test_a_database_without_a_schema_is_refused_until_it_is_migrated(empty_url: str) -> None:
+    db = await Database.open(empty_url)
+    with pytest.raises(SchemaTooOld, match="None"):
+        await checked(db)
+    await migrate(empty_url)
+    await checked(db)
+    await db.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(empty_url: str) -> None:
+    db = await Database.open(empty_url)
+    async with db.write() as tx:
+        await tx.execute(text("CREATE TABLE render_attempts (surprise INTEGER)"))
+    with pytest.raises(Exception, match="already exists"):
+        await migrate(empty_url)
+    async with db.read() as tx:
+        assert await tx.conn.run_sync(lambda c: inspect(c).get_table_names()) == ["render_attempts"]
+    await db.close()
+
+
+async def checked(db: Database) -> None:
+    async with db.read() as tx:
+        await check_schema(tx)
