@@ -1,0 +1,140 @@
+"""What the rules look at: the observation, and the places in the author's source that it points to.
+
+Owns the reading of probe answers (`Spot`) and the search for a line: by `data-pg-loc`, by the source map, by a piece of
+the source's own text. All of it may be missing; then a finding simply has no line.
+"""
+
+import re
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Self
+
+from PIL import Image, UnidentifiedImageError
+
+from pagegate.renderer.contract import Finding, Rect, Severity
+from pagegate.renderer.observation import Observation
+from pagegate.renderer.probes import PAGE_PROBE
+from pagegate.renderer.sourcemap import Position, SourceMap
+
+_LOC = re.compile(r"^((?:pages|components)/.+?):(\d+)(?::(\d+))?$")
+_MESSAGE_CHARS_MAX = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One element as a probe names it (`where.js`)."""
+
+    path: str
+    text: str
+    rect: Rect
+    position: Position | None
+    order: int
+
+    @classmethod
+    def of(cls, answer: dict[str, Any]) -> Self:
+        x, y, width, height = (float(n) for n in answer["rect"])
+        return cls(
+            path=str(answer["path"]),
+            text=str(answer.get("text") or ""),
+            rect=Rect(x=x, y=y, width=width, height=height),
+            position=read_loc(str(answer.get("loc") or "")),
+            order=int(answer.get("order", 0)),
+        )
+
+    @property
+    def element(self) -> str:
+        return f'{self.path} "{self.text}"' if self.text else self.path
+
+    @property
+    def at(self) -> str:
+        """`pages/x.vue:12`, or nothing: for naming a second element inside a message."""
+        return f" ({self.position.file}:{self.position.line})" if self.position else ""
+
+
+def read_loc(loc: str) -> Position | None:
+    found = _LOC.match(loc)
+    return Position(found[1], int(found[2]), int(found[3] or 1)) if found else None
+
+
+def position_in(path: str, text: str, offset: int) -> Position:
+    before = text[:offset]
+    return Position(path, before.count("\n") + 1, offset - before.rfind("\n"))
+
+
+def finding(
+    code: str,
+    severity: Severity,
+    message: str,
+    hint: str,
+    *,
+    spot: Spot | None = None,
+    position: Position | None = None,
+) -> Finding:
+    """A finding at an element, at a line, or at neither."""
+    place = position or (spot.position if spot else None)
+    return Finding(
+        code=code,
+        severity=severity,
+        message=message[:_MESSAGE_CHARS_MAX],
+        hint=hint,
+        element=spot.element if spot else None,
+        rect=spot.rect if spot else None,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        column=place.column if place else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    seen: Observation
+    page: dict[str, Any]  # the probe's answer, empty when there is none
+    map: SourceMap | None
+    image: Image.Image | None  # the picture, decoded once: decoding costs more than all that is asked of it
+
+    @classmethod
+    def of(cls, observation: Observation) -> Self:
+        answer = observation.probe.get(PAGE_PROBE)
+        return cls(
+            observation,
+            answer if isinstance(answer, dict) else {},
+            SourceMap.parse(observation.source_map),
+            _decoded(observation.png),
+        )
+
+    def answers(self, name: str) -> list[dict[str, Any]]:
+        """One probe's list; a probe that stumbled has an empty one."""
+        listed = self.page.get(name)
+        return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+    def from_stack(self, stack: str, url: str = "", line: int = 0, column: int = 0) -> Position | None:
+        if not self.map:
+            return None
+        return self.map.find_in_stack(stack) or (
+            self.map.find(line, column) if url.partition("?")[0].endswith("/page.js") else None
+        )
+
+    def from_text(self, *needles: str, component: str | None = None) -> Position | None:
+        """Where the author wrote one of these, the first that is found; in `component`'s own source if it is named."""
+        contents = self.map.contents if self.map else {}
+        files = sorted(contents, key=lambda path: (not _is_source_of(path, component), not path.startswith("pages/")))
+        for needle in needles:
+            for path in files:
+                at = contents[path].find(needle)
+                if at >= 0:
+                    return position_in(path, contents[path], at)
+        return None
+
+
+def _decoded(png: bytes | None) -> Image.Image | None:
+    """A picture that is no picture is infrastructure's trouble: it says nothing about the page."""
+    if png is None:
+        return None
+    try:
+        return Image.open(BytesIO(png)).convert("RGB")
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
+        return None
+
+
+def _is_source_of(path: str, component: str | None) -> bool:
+    return component is not None and path.rpartition("/")[2].rpartition(".")[0] == component

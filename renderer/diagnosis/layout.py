@@ -1,0 +1,114 @@
+"""What the eye would stumble over, from boxes alone (R10): overflow, cut text, text over text. All warnings."""
+
+import re
+from typing import Any
+
+from pagegate.renderer.contract import Finding
+from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in
+from pagegate.renderer.sourcemap import Position
+
+_SIDES = {
+    "right": ("to the right of", "Make it narrower, let it wrap, or give it less padding."),
+    "bottom": ("below", "Shorten the content, make type or spacing smaller, or split the page."),
+    "left": ("to the left of", "Check negative margins, `left` and transforms."),
+    "top": ("above", "Check negative margins, `top` and vertical centring of content that is taller than its box."),
+}
+
+
+def find(evidence: Evidence) -> list[Finding]:
+    return [*_overflows(evidence), *_cuts(evidence), *_overlaps(evidence), *_glyphs(evidence)]
+
+
+def _canvas_of(evidence: Evidence) -> str:
+    seen = evidence.seen
+    return f"{seen.viewport_width_px}x{'auto' if seen.height_auto else seen.viewport_height_px}"
+
+
+def _overflows(evidence: Evidence) -> list[Finding]:
+    """One finding a side: the first culprit in the page's own source; the others are named in its message."""
+    sides: dict[str, list[dict[str, Any]]] = {}
+    for answer in evidence.answers("overflow"):
+        sides.setdefault(answer["side"], []).append(answer)
+    return [_overflow(evidence, side, culprits) for side, culprits in sides.items()]
+
+
+def _overflow(evidence: Evidence, side: str, culprits: list[dict[str, Any]]) -> Finding:
+    culprits.sort(key=lambda c: (not str(c["loc"]).startswith("pages/"), c["order"]))
+    spots = [Spot.of(culprit) for culprit in culprits]
+    px = round(max(float(culprit["px"]) for culprit in culprits))
+    beside, hint = _SIDES[side]
+    first = next((c["first"] for c in culprits if c["first"]), None)
+    message = f"Content runs {px} px {beside} the canvas ({_canvas_of(evidence)})"
+    if first:
+        message += f', with the text "{first}"'
+    if len(spots) > 1:
+        message += "; also " + ", ".join(f"{spot.path}{spot.at}" for spot in spots[1:4])
+    return finding("CANVAS_OVERFLOW", "warning", f"{message}.", hint, spot=spots[0])
+
+
+def _cuts(evidence: Evidence) -> list[Finding]:
+    """At the author's style rule that hides what runs over, when the element's class has one; else at the element."""
+    found = []
+    for answer in evidence.answers("clipping"):
+        spot = Spot.of(answer)
+        rule = _hiding_rule(evidence, spot)
+        of = f", the element of {spot.position.file}:{spot.position.line}," if rule and spot.position else ""
+        px = round(float(answer["px"]))
+        found.append(
+            finding(
+                "TEXT_CLIPPED",
+                "warning",
+                f'This box{of} cuts off {px} px of its text at the {answer["side"]}: "{spot.text}".',
+                "Let the box grow (`min-height` instead of `height`), shorten the text, or shorten it visibly with "
+                "`truncate` or `line-clamp-3`.",
+                spot=spot,
+                position=rule,
+            )
+        )
+    return found
+
+
+def _hiding_rule(evidence: Evidence, spot: Spot) -> Position | None:
+    """The line with `overflow` in the style sheet of the element's own file."""
+    text = evidence.map.contents.get(spot.position.file) if evidence.map and spot.position else None
+    if not text or not spot.position:
+        return None
+    for name in re.findall(r"\.([A-Za-z_][\w-]*)", spot.path.rpartition(" > ")[2]):
+        for rule in re.finditer(rf"\.{re.escape(name)}(?![\w-])[^{{}};]*\{{([^{{}}]*)\}}", text):
+            overflow = re.search(r"overflow(?:-[xy])?\s*:", rule[1])
+            if overflow:
+                return position_in(spot.position.file, text, rule.start(1) + overflow.start())
+    return None
+
+
+def _overlaps(evidence: Evidence) -> list[Finding]:
+    found = []
+    for answer in evidence.answers("overlap"):
+        spot, other = Spot.of(answer), Spot.of(answer["other"])
+        found.append(
+            finding(
+                "TEXT_OVERLAP",
+                "warning",
+                f'"{spot.text}" is printed over "{other.text}" in {other.path}{other.at}.',
+                "Give both their own room: check absolute positions, negative margins, fixed heights and line heights.",
+                spot=spot,
+            )
+        )
+    return found
+
+
+def _glyphs(evidence: Evidence) -> list[Finding]:
+    found = []
+    for answer in evidence.answers("glyphs"):
+        letters = ", ".join(f"U+{int(each['code']):04X}" for each in answer["letters"])
+        found.append(
+            finding(
+                "GLYPH_MISSING",
+                "warning",
+                f"No font has a picture for {letters}: an empty box is painted instead.",
+                "Use a letter or emoji that common fonts have, an inline SVG instead of an icon font, or bring the "
+                "font as an asset.",
+                spot=Spot.of(answer),
+            )
+        )
+    return found

@@ -1,0 +1,151 @@
+"""What only the picture can tell (R10): whether anything is there at all, and whether text stands out from its ground.
+
+The ground of a text is what is painted there (a gradient, a photo, a sibling lying underneath), so it is read from the
+picture and never guessed from the colours of ancestors.
+"""
+
+from math import ceil
+from typing import Any, cast
+
+from PIL import Image, ImageChops
+
+from pagegate.renderer.contract import Finding
+from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding
+
+Colour = tuple[int, int, int]
+
+_SAME_PX_STEP = 6  # neighbours that differ less are one surface: gradients, rounding
+_BAND_PX = 180
+_EDGES_MIN = 24  # a single small letter has about this many
+_CONTRAST_MIN = 1.5
+_CONTRAST_LARGE_MIN = 1.25
+_CONTRAST_FADED_MIN = 1.15  # the author dimmed it: only what has really vanished is told
+_LARGE_PX = 40.0
+_CONTRAST_PLAINLY_FINE = 3.0
+_VISIBLE_SHARE_MIN = 0.1  # of a line's pixels: a ground fills most of a line, so a text that shows leaves far more
+_COLOURS_MAX = 2048
+
+
+def is_blank(image: Image.Image) -> bool:
+    """Whether a picture has no shape in it: one colour, or colours that only flow into each other."""
+    edges = 0
+    for top in range(0, image.height, _BAND_PX):
+        band = image.crop((0, top, image.width, min(image.height, top + _BAND_PX + 1)))
+        edges += _edges(band)
+        if edges >= _EDGES_MIN:
+            return False
+    return True
+
+
+def _edges(image: Image.Image) -> int:
+    """How many pixels differ plainly from their right or lower neighbour."""
+    if all(_span(band) <= _SAME_PX_STEP for band in image.split()):
+        return 0
+    width, height = image.size
+    most = 0
+    for shifted, still in (
+        ((1, 0, width, height), (0, 0, width - 1, height)),
+        ((0, 1, width, height), (0, 0, width, height - 1)),
+    ):
+        steps = ImageChops.difference(image.crop(shifted), image.crop(still))
+        most = max(most, *(sum(band.histogram()[_SAME_PX_STEP + 1 :]) for band in steps.split()))
+    return most
+
+
+def _span(band: Image.Image) -> float:
+    levels = band.histogram()
+    used = [level for level, count in enumerate(levels) if count]
+    return used[-1] - used[0] if used else 0
+
+
+def find(evidence: Evidence) -> list[Finding]:
+    """Texts that cannot be read against what is painted behind them."""
+    image = evidence.image
+    if image is None:
+        return []
+    found = []
+    for text in evidence.answers("contrast"):
+        if text["ornament"] or text["shadow"]:
+            continue
+        worst = _unreadable(image, text)
+        if worst is not None:
+            spot = Spot.of(text)
+            found.append(
+                finding(
+                    "TEXT_UNREADABLE",
+                    "warning",
+                    f'"{spot.text}" cannot be read: its colour hardly differs from what is painted behind it '
+                    f"(contrast {worst:.2f} to 1).",
+                    "Choose a text colour that stands out from the ground that is really painted there.",
+                    spot=spot,
+                )
+            )
+    return found
+
+
+def _unreadable(image: Image.Image, text: dict[str, Any]) -> float | None:
+    """The contrast of a text that cannot be read; None when any of its lines can be, or nothing is known."""
+    red, green, blue = (int(n) for n in text["colour"])
+    needed = _needed(float(text["size"]), faded=bool(text["faded"]))
+    worst: float | None = None
+    for line in text["lines"]:
+        box = _pixels_of(image, *line)
+        if box is None:
+            continue
+        contrast = _line_contrast(image.crop(box), (red, green, blue), float(text["alpha"]), needed)
+        if contrast is None:
+            return None
+        worst = contrast if worst is None else min(worst, contrast)
+    return worst
+
+
+def _pixels_of(image: Image.Image, x: float, y: float, width: float, height: float) -> tuple[int, int, int, int] | None:
+    """A line's box in the picture; None for one that lies outside it or is too small to tell anything."""
+    box = (max(0, int(x)), max(0, int(y)), min(image.width, ceil(x + width)), min(image.height, ceil(y + height)))
+    return box if box[2] - box[0] >= 3 and box[3] - box[1] >= 3 else None
+
+
+def _needed(size_px: float, *, faded: bool) -> float:
+    if faded:
+        return _CONTRAST_FADED_MIN
+    return _CONTRAST_LARGE_MIN if size_px >= _LARGE_PX else _CONTRAST_MIN
+
+
+def _line_contrast(line: Image.Image, colour: Colour, alpha: float, needed: float) -> float | None:
+    """The contrast of a line with its commonest ground, or None when enough of the line stands out."""
+    colours = _colours_of(line)
+    total = sum(count for count, _ in colours)
+    ground_count, ground = max(colours)
+    painted = _blend(colour, ground, alpha)
+    contrast = contrast_of(painted, ground)
+    if contrast >= _CONTRAST_PLAINLY_FINE and ground_count >= total * 0.3:
+        return None
+    visible = sum(count for count, each in colours if contrast_of(painted, each) >= needed)
+    return None if visible >= total * _VISIBLE_SHARE_MIN else contrast
+
+
+def _colours_of(line: Image.Image) -> list[tuple[int, Colour]]:
+    """Every colour with its number of pixels; a photo has too many and is sampled."""
+    colours = line.getcolors(_COLOURS_MAX)
+    while colours is None:
+        line = line.resize((max(1, line.width // 2), max(1, line.height // 2)), Image.Resampling.NEAREST)
+        colours = line.getcolors(_COLOURS_MAX)
+    return cast(list[tuple[int, Colour]], colours)  # the picture is RGB
+
+
+def _blend(colour: Colour, ground: Colour, alpha: float) -> Colour:
+    red, green, blue = (round(c * alpha + g * (1 - alpha)) for c, g in zip(colour, ground, strict=True))
+    return (red, green, blue)
+
+
+_LINEAR = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in range(256)]
+
+
+def contrast_of(a: Colour, b: Colour) -> float:
+    """The ratio of WCAG: 1 (the same) to 21 (black on white)."""
+    low, high = sorted((_luminance(a), _luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: Colour) -> float:
+    return 0.2126 * _LINEAR[colour[0]] + 0.7152 * _LINEAR[colour[1]] + 0.0722 * _LINEAR[colour[2]]

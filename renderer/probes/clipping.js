@@ -1,0 +1,97 @@
+// Text that is cut by a box with `overflow: hidden`, told by the innermost box that cuts it.
+// Not cut: what the author shortens on purpose (ellipsis, line clamp, a fade, "show more"), what moves through its
+// frame (marquees, carousels, odometers), what is folded away (accordions), what is only there for screen readers.
+
+const CUT_EM = 0.15; // deeper than a descender in a tight line
+const MORE = /\b(more|all|expand|show|read)\b|更多|展开|展開|全文|查看|もっと|더 ?보기/i;
+
+function isFade(clip) {
+  for (const child of clip.item.el.children) {
+    const style = getComputedStyle(child);
+    if ((style.position === "absolute" || style.position === "sticky") && style.backgroundImage.includes("gradient(")) return true;
+  }
+  return ["::before", "::after"].some((part) => {
+    const style = getComputedStyle(clip.item.el, part);
+    return style.content !== "none" && style.backgroundImage.includes("gradient(");
+  });
+}
+
+function canUnfold(clip) {
+  const el = clip.item.el;
+  const near = [...(el.parentElement?.children ?? [])].filter((c) => c !== el);
+  return near.some((c) => {
+    const button = c.matches("button, a, summary, [role=button]") ? c : c.querySelector("button, summary, [role=button]");
+    return button && (button.hasAttribute("aria-expanded") || MORE.test(button.textContent));
+  });
+}
+
+// Does anything between the text and the box that cuts it move, or stand out of the flow far away?
+function movesInside(item, clip) {
+  for (let at = item; at && at !== clip.item; at = at.up) {
+    const { animationName, transform, translate } = at.style;
+    if (animationName !== "none" || transform !== "none" || translate !== "none") return true;
+  }
+  return clip.item.style.animationName !== "none";
+}
+
+function chosenCut(run, clip, side) {
+  const style = clip.item.style;
+  const sideways = side === "left" || side === "right";
+  if (sideways && style.textOverflow !== "clip") return true;
+  if (!sideways && style.webkitLineClamp !== "none") return true;
+  for (let at = run.item; at && at !== clip.item; at = at.up) {
+    if (at.style.webkitLineClamp !== "none") return true;
+    if (sideways && at.style.textOverflow !== "clip" && at.style.overflowX !== "visible") return true;
+  }
+  return movesInside(run.item, clip) || isFade(clip) || (!sideways && canUnfold(clip));
+}
+
+function cutsOf(ink, clip) {
+  const cuts = [];
+  if (clip.y === "hidden") cuts.push(["bottom", ink.y1 - clip.box.y1], ["top", clip.box.y0 - ink.y0]);
+  if (clip.x === "hidden") cuts.push(["right", ink.x1 - clip.box.x1], ["left", clip.box.x0 - ink.x0]);
+  return cuts;
+}
+
+function isFolded(run, clip) {
+  const width = clip.box.x1 - clip.box.x0;
+  const height = clip.box.y1 - clip.box.y0;
+  return width < run.size * 0.7 || height < run.size * 0.7;
+}
+
+// The part of a text that a box leaves out: null when nothing is lost, or when nothing of it was meant to show there.
+function cutBy(run, clip) {
+  let worst = null;
+  let inside = 0;
+  for (const line of run.lines) {
+    const ink = inkOf(run, line);
+    if (!isEmpty(meet(ink, clip.box))) inside += 1;
+    for (const [side, px] of cutsOf(ink, clip)) {
+      if (px > Math.max(EDGE_PX, run.size * CUT_EM) && (!worst || px > worst.px)) worst = { side, px };
+    }
+  }
+  if (!worst) return null;
+  const sideways = worst.side === "left" || worst.side === "right";
+  if (!inside && (sideways || worst.side === "top")) return null;
+  if (!inside && run.item.lifted && clip.item.el.contains(run.item.lifted)) return null;
+  return worst;
+}
+
+function probeClipping({ runs, canvas }) {
+  const found = new Map();
+  for (const run of runs) {
+    if (run.ornament || run.item.svg || run.item.turned || run.item.shaped) continue;
+    for (let clip = run.item.inner; clip; clip = clip.up) {
+      if (clip.x === "scroll" || clip.y === "scroll") break;
+      const cut = cutBy(run, clip);
+      if (!cut) continue;
+      if (isFolded(run, clip) || canvasClip(clip, canvas) || chosenCut(run, clip, cut.side)) break;
+      const known = found.get(clip.item);
+      if (!known || cut.px > known.px) found.set(clip.item, { ...cut, text: run.text });
+      break;
+    }
+  }
+  return [...found].map(([item, { side, px, text }]) => ({
+    side, px: Math.round(px * 10) / 10, order: item.order, ...where(item.el, item.box, text),
+  }));
+}
