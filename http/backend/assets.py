@@ -1,0 +1,129 @@
+"""The files of a project over HTTP (D1, D3, X4): pages use them as `@assets/<name>`."""
+
+from aiohttp import web
+from pydantic import Field
+
+from pagegate.http.backend.auth import project_of
+from pagegate.http.backend.errors import ApiError
+from pagegate.http.backend.files import MEDIA_TYPES, file_name, media_type_of, receive, send_object
+from pagegate.http.backend.models import Id, Params, ProjectParams, Shown, TimeMs
+from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
+from pagegate.storage import assets as storage
+from pagegate.storage.objects import ObjectMissing, StoredAsset, asset_key
+
+assets = Noun("assets")
+
+
+class AssetParams(Params):
+    project_id: Id
+    name: str = Field(description=f"A file name without folders; accepted endings: {', '.join(sorted(MEDIA_TYPES))}.")
+
+
+class AssetView(Shown):
+    name: str
+    version: int
+    media_type: str
+    size_bytes: int
+    sha256: str
+    updated_at_ms: TimeMs
+
+
+class SavedAsset(AssetView):
+    added: bool = Field(description="False when the bytes are the current version's: nothing was written.")
+
+
+class AssetList(Shown):
+    assets: list[AssetView]
+
+
+@assets.route("GET", "/projects/{project_id}/assets", refusals=["PROJECT_NOT_FOUND"])
+async def list_assets(call: Call[ProjectParams, Nothing]) -> AssetList:
+    """List the files of a project."""
+    async with call.parts.db.read() as tx:
+        await project_of(tx, call.user, call.params.project_id)
+        found = await storage.list_assets(tx, call.params.project_id)
+    return AssetList(assets=[_view(asset) for asset in found])
+
+
+@assets.route(
+    "PUT",
+    "/projects/{project_id}/assets/{name}",
+    upload=Bytes("application/octet-stream", "The file's bytes."),
+    refusals=[
+        "PROJECT_NOT_FOUND",
+        "ROLE_REQUIRED",
+        "ASSET_NAME_INVALID",
+        "ASSET_TYPE_NOT_ALLOWED",
+        "ASSET_TOO_LARGE",
+        "ASSET_EMPTY",
+        "REQUEST_TIMEOUT",
+        "OBJECT_STORE_UNAVAILABLE",
+    ],
+)
+async def put_asset(call: Call[AssetParams, Nothing]) -> SavedAsset:
+    """Upload a file, or replace it; pages that were saved before keep what they were checked with."""
+    name = file_name(call.params.name)
+    media_type = media_type_of(name)
+    limits = call.parts.limits
+    async with call.parts.db.read() as tx:
+        project = await project_of(tx, call.user, call.params.project_id, need="editor")
+    async with receive(call.request, bytes_max=limits.asset_bytes_max, wait_s=limits.upload_wait_s) as upload:
+        stored = StoredAsset(name, media_type, upload.sha256, upload.size_bytes, asset_key(project.id, upload.sha256))
+        await call.parts.objects.put(stored.key, upload.content)
+    async with call.parts.db.write() as tx:
+        await project_of(tx, call.user, project.id, need="editor")  # again: an upload may take minutes
+        version, added = await storage.put_asset(tx, project.id, stored, call.user.user_id)
+    return SavedAsset(**_view(version).model_dump(), added=added)
+
+
+@assets.route(
+    "GET",
+    "/projects/{project_id}/assets/{name}",
+    answer=Bytes("application/octet-stream", "The file's bytes, with its own media type."),
+    refusals=["PROJECT_NOT_FOUND", "ASSET_NOT_FOUND", "ASSET_NAME_INVALID", "OBJECT_STORE_UNAVAILABLE"],
+)
+async def get_asset(call: Call[AssetParams, Nothing]) -> web.StreamResponse:
+    """Download a file."""
+    async with call.parts.db.read() as tx:
+        await project_of(tx, call.user, call.params.project_id)
+        asset = await storage.find_asset(tx, call.params.project_id, file_name(call.params.name))
+    if asset is None:
+        raise ApiError("ASSET_NOT_FOUND")
+    stored = asset.stored
+    try:
+        return await send_object(
+            call.request,
+            call.parts.objects,
+            stored.key,
+            media_type=stored.media_type,
+            sha256=stored.sha256,
+            name=stored.name,
+        )
+    except ObjectMissing:
+        raise ApiError("ASSET_NOT_FOUND", "The file's bytes are missing.", "Upload the file again.") from None
+
+
+@assets.route(
+    "DELETE",
+    "/projects/{project_id}/assets/{name}",
+    status=204,
+    refusals=["PROJECT_NOT_FOUND", "ROLE_REQUIRED", "ASSET_NOT_FOUND", "ASSET_NAME_INVALID"],
+)
+async def delete_asset(call: Call[AssetParams, Nothing]) -> Nothing:
+    """Take a file out of what pages may use."""
+    async with call.parts.db.write() as tx:
+        await project_of(tx, call.user, call.params.project_id, need="editor")
+        if not await storage.delete_asset(tx, call.params.project_id, file_name(call.params.name)):
+            raise ApiError("ASSET_NOT_FOUND")
+    return Nothing()
+
+
+def _view(asset: storage.AssetVersion) -> AssetView:
+    return AssetView(
+        name=asset.stored.name,
+        version=asset.number,
+        media_type=asset.stored.media_type,
+        size_bytes=asset.stored.size_bytes,
+        sha256=asset.stored.sha256,
+        updated_at_ms=asset.created_at_ms,
+    )

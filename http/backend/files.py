@@ -1,0 +1,135 @@
+"""How bytes come in and go out: uploads as a bounded stream, objects as a stream with safe headers (X4, X6).
+
+Owns nothing that lasts: an upload is collected in a temporary file that vanishes with the request, hashed on the way,
+and put into the object store once it is whole. A cut-off upload leaves nothing (B2).
+"""
+
+import asyncio
+import hashlib
+import tempfile
+import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO, cast
+from urllib.parse import quote
+
+from aiohttp import web
+
+from pagegate.http.backend.errors import ApiError
+from pagegate.storage.objects import Objects
+
+MEMORY_BYTES = 1024 * 1024  # uploads beyond this go to a temporary file
+NAME_BYTES_MAX = 200
+
+# What may be uploaded, by ending. Nothing that a browser would run as a page of its own.
+MEDIA_TYPES: dict[str, str] = {
+    ".avif": "image/avif",
+    ".gif": "image/gif",
+    ".ico": "image/x-icon",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+    ".otf": "font/otf",
+    ".ttf": "font/ttf",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".wav": "audio/wav",
+    ".mp4": "video/mp4",
+    ".webm": "video/webm",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+}
+# These mean something in a path, an import, a query or a shell; a name that is shown and imported needs none of them.
+_NOT_IN_NAMES = frozenset("/\\?#%\"'`<>|:*\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NOT_IN_NAMES_CATEGORIES = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A whole upload. `content` is at its beginning."""
+
+    content: BinaryIO
+    size_bytes: int
+    sha256: str
+
+
+def file_name(value: str) -> str:
+    """A usable file name, in one Unicode form. Raises `ASSET_NAME_INVALID`."""
+    name = unicodedata.normalize("NFC", value)
+    if (
+        not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX
+        or name != name.strip()
+        or name.startswith(".")
+        or any(char in _NOT_IN_NAMES or unicodedata.category(char) in _NOT_IN_NAMES_CATEGORIES for char in name)
+    ):
+        raise ApiError("ASSET_NAME_INVALID")
+    return name
+
+
+def media_type_of(name: str) -> str:
+    """The media type that the name's ending stands for. Raises `ASSET_TYPE_NOT_ALLOWED`."""
+    ending = PurePosixPath(name).suffix.lower()
+    if ending not in MEDIA_TYPES:
+        allowed = ", ".join(sorted(MEDIA_TYPES))
+        raise ApiError("ASSET_TYPE_NOT_ALLOWED", f"Files ending in {ending or 'nothing'} are not accepted.", allowed)
+    return MEDIA_TYPES[ending]
+
+
+@asynccontextmanager
+async def receive(request: web.Request, *, bytes_max: int, wait_s: float) -> AsyncIterator[Upload]:
+    """The request's body as a file. Raises `ASSET_TOO_LARGE` at once, `REQUEST_TIMEOUT`, `ASSET_EMPTY`."""
+    too_large = ApiError("ASSET_TOO_LARGE", f"The file is larger than the {bytes_max} bytes that are allowed.")
+    if request.content_length is not None and request.content_length > bytes_max:
+        raise too_large
+    digest, size_bytes = hashlib.sha256(), 0
+    with tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES) as spool:
+        try:
+            async with asyncio.timeout(wait_s):
+                async for chunk in request.content.iter_any():
+                    size_bytes += len(chunk)
+                    if size_bytes > bytes_max:
+                        raise too_large
+                    digest.update(chunk)
+                    spool.write(chunk)
+        except TimeoutError:
+            raise ApiError("REQUEST_TIMEOUT", headers={"Connection": "close"}) from None
+        if not size_bytes:
+            raise ApiError("ASSET_EMPTY")
+        spool.seek(0)
+        yield Upload(cast("BinaryIO", spool), size_bytes, digest.hexdigest())
+
+
+async def send_object(
+    request: web.Request, objects: Objects, key: str, *, media_type: str, sha256: str, name: str, inline: bool = False
+) -> web.StreamResponse:
+    """Answer with an object. Its address may show newer bytes later, so a browser asks again by the ETag.
+
+    Raises `ObjectMissing` before anything was sent. A store that fails later cuts the connection: a short body must not
+    look whole.
+    """
+    headers = {
+        "ETag": f'"{sha256}"',
+        "Cache-Control": "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+        # Uploaded files are strangers' content at our own address: never a page with rights, an SVG neither (X6).
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+        "Content-Disposition": f"{'inline' if inline else 'attachment'}; filename*=UTF-8''{quote(name, safe='')}",
+    }
+    if f'"{sha256}"' in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    found = await objects.open(key)
+    answer = web.StreamResponse(headers={**headers, "Content-Type": media_type})
+    answer.content_length = found.size_bytes
+    await answer.prepare(request)
+    async for chunk in found.chunks:
+        await answer.write(chunk)
+    await answer.write_eof()
+    return answer

@@ -1,0 +1,87 @@
+"""What the Backend's HTTP door needs from the rest of the process.
+
+Owns nothing: the composition (`actors/systems/backend.py`) builds the parts, the door holds them for as long as it is
+open.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall
+from pagegate.actors.tickets import Tickets
+from pagegate.storage.engine import Database
+from pagegate.storage.objects import Objects
+from pagegate.storage.preview_artifacts import PreviewArtifacts
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class ApiLimits:
+    """How much one request may bring. Sizes in bytes."""
+
+    batch_size_max: int = 16  # AI_PAGE_MUTATION_MAX_BATCH_SIZE
+    source_bytes_max: int = MIB  # PAGE_SOURCE_MAX_BYTES
+    asset_bytes_max: int = 20 * MIB
+    upload_wait_s: float = 300.0
+    streams_max: int = 200
+
+    def source_body_bytes_max(self) -> int:
+        """A body with one source. JSON writes a byte of source as up to two in any sensible text."""
+        return 2 * self.source_bytes_max + MIB // 4
+
+    def step_body_bytes_max(self) -> int:
+        return self.batch_size_max * 2 * self.source_bytes_max + MIB
+
+
+class RunStarted(Protocol):
+    """The run of a request; `created` is False when its idempotency key had made it before."""
+
+    @property
+    def run_id(self) -> int: ...
+
+    @property
+    def created(self) -> bool: ...
+
+
+class AgentRunsDoor(Protocol):
+    """The way to the `AgentRuns` actor."""
+
+    async def start_api_run(
+        self,
+        user_id: int,
+        project_id: int,
+        calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall],
+        idempotency_key: str | None,
+        skip_visual_verification: bool,
+    ) -> RunStarted:
+        """Accept a step's calls, all or none (A9). Raises `ToolCallsRefused`."""
+        ...
+
+    async def cancel_run(self, run_id: int, user_id: int) -> None:
+        """Ask a run to stop (Q10); one that has ended stays as it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class BackendParts:
+    """Everything a handler may ask. `render_workers` counts those configured, alive or not (O1)."""
+
+    db: Database
+    objects: Objects
+    artifacts: PreviewArtifacts
+    agent_runs: AgentRunsDoor
+    tickets: Tickets
+    feed: RunFeed
+    limits: ApiLimits
+    registry: CollectorRegistry
+    render_workers: int
+    unready: Callable[[], Sequence[str]] = field(default=lambda: ())  # why the process itself is not ready
+
+
+PARTS = web.AppKey("pagegate_parts", BackendParts)
