@@ -49,7 +49,7 @@ async def compile_page(
 
 
 async def delete_output(
-    session: aiohttp.ClientSession, base_url: str, output_id: str, *, timeout_s: float = 5.0
+    session: aiohttp.ClientSession, base_url: str, output_id: str, *, timeout_s: float = 2.0
 ) -> None:
     """Tell the Runtime that nobody needs the output any more (P3). Best effort: after 300 s it is gone anyway."""
     url = f"{base_url.rstrip('/')}/outputs/{output_id}"

@@ -115,6 +115,11 @@ async def code_taken(tx: Tx, project_id: int, code: str) -> bool:
     return (await tx.execute(select(pages.c.id).where(_has_code(project_id, code)))).first() is not None
 
 
+async def list_codes(tx: Tx, project_id: int) -> set[str]:
+    """Every code that a page of the project has, deleted ones too."""
+    return set((await tx.execute(select(pages.c.code).where(pages.c.project_id == project_id))).scalars())
+
+
 async def list_pages(tx: Tx, project_id: int) -> list[PageEntry]:
     """The pages of a project that are not deleted, in the order they were made."""
     rows = await tx.execute(

@@ -250,6 +250,14 @@ async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
     return found
 
 
+async def get_call(tx: Tx, tool_call_id: int) -> Row[Any]:
+    """Every column of a call, its arguments among them (A2); `LookupError` for an unknown one."""
+    row = (await tx.execute(select(_calls).where(_calls.c.id == tool_call_id))).first()
+    if row is None:
+        raise LookupError(f"tool call {tool_call_id}")
+    return row
+
+
 async def get_arguments(tx: Tx, tool_call_id: int) -> Mapping[str, Any]:
     """The arguments of a call, where a page's source is stored once (A2); `LookupError` for an unknown call."""
     row = (await tx.execute(select(_calls.c.arguments).where(_calls.c.id == tool_call_id))).first()

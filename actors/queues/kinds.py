@@ -52,6 +52,10 @@ class JobKind(Protocol):
         """The seeds' name of an event of this kind, such as `ai.page_mutation.job.<what>` (O3)."""
         ...
 
+    async def tell(self, tx: Tx, job: ClaimedJob, end: "End") -> None:
+        """Write what others are told of the end, in its transaction and after it (locks: job, task, batch, run)."""
+        ...
+
     async def execute(self, job: ClaimedJob) -> Settle:
         """Do the work, holding no transaction (Q7). Cancelled when the lease nears its end, at a cancel, at shutdown.
 

@@ -293,6 +293,7 @@ class JobWorker(Actor):
             await lease.renew(tx, job.lease, self._lease_ttl_ms)
             end = await settle(tx)
             await jobs.finish_job(tx, job.lease, end.event, result=end.result, error=end.error)
+            await self._kind.tell(tx, job, end)
 
         await self._persist(write)
 
@@ -301,6 +302,7 @@ class JobWorker(Actor):
             match wanted.outcome:
                 case "cancel":
                     await jobs.finish_job(tx, wanted.job.lease, "cancel")
+                    await self._kind.tell(tx, wanted.job, End("cancel", error=jobs.CANCELLED))
                 case "release":
                     await jobs.release_job(tx, wanted.job.lease)
                 case "retry":
@@ -319,6 +321,7 @@ class JobWorker(Actor):
         too_late = job.row.deadline_at is not None and await tx.now_ms() + delay_ms > job.row.deadline_at
         if failures > self._infra_failures_max or too_late:
             await jobs.finish_job(tx, job.lease, "fail", result=error.result, error=said)
+            await self._kind.tell(tx, job, End("fail", result=error.result, error=said))
             return
         await jobs.retry_job(tx, job.lease, delay_ms, counts="infra" if error.counts else "none", error=said)
 

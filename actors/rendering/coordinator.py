@@ -1,9 +1,9 @@
 """RenderCoordinator: one a replica. It says which render is next and drives it on a worker until it has ended (R2, R3).
 
 Owns the memory of the rotation, which workers did not answer lately, and who in this process waits for which request.
-Hears `RenderWanted`, `AwaitRender`, `CancelRender`, and its timers. Tells nobody; it answers who waits. Order is decided here,
-limits are reserved in the database, so they hold over replicas. Survives a crash: requests are rows; the attempts it
-drove are given up with it, their leases run out, and any replica converges them. Who waited asks again.
+Hears `RenderWanted`, `AwaitRender`, `CancelRender`, and its timers. Tells nobody; it answers who waits. Order is
+decided here, limits are reserved in the database, so they hold over replicas. Survives a crash: requests are rows; the
+attempts it drove are given up with it, their leases run out, and any replica converges them. Who waited asks again.
 """
 
 import asyncio

@@ -1,0 +1,203 @@
+"""The page mutation job: one call of `create_project_page` or `apply_page_edits`, from its arguments to the commit.
+
+Owns the decision about a verdict, and what the final transaction re-checks and writes: page, version, and through the
+job's end the external task (A2, A3, Q7, R8). What the page would be is `page_plan`'s, the check is `page_check`'s.
+Survives a kill at any await: nothing is visible before the one transaction, and a version's `job_id` is unique.
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
+from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base
+from pagegate.actors.jobs.verdict import Verdict
+from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
+from pagegate.storage import jobs, lease, pages, runs
+from pagegate.storage.engine import Database, Tx
+from pagegate.storage.jobs import ClaimedJob
+from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable, picture_key
+from pagegate.storage.pages import NewVersion, PageChanged, PageCodeTaken
+from pagegate.storage.transitions import RUN
+from pagegate.storage.workspaces import is_active_editor
+
+log = structlog.get_logger()
+
+_REPAIR = "Repair the findings of severity error in the source and submit the whole page again; nothing was saved."
+_SAVED = "The page is saved; nothing needs to be done."
+_SAVED_WITH_WARNINGS = "The page is saved. Look at its findings; repair what was not meant with apply_page_edits."
+_SAVED_UNSEEN = "The page is saved, but nobody has looked at it: check it again when rendering is available."
+
+
+def decide(verdict: Verdict, skip_visual_verification: bool) -> Refused | TryLater | None:
+    """Why a page is not saved now, or None when it is (R8, R9). Pure."""
+    if verdict.success or (verdict.status == "unavailable" and skip_visual_verification):
+        return None
+    if verdict.status == "unavailable":
+        message = f"the page could not be looked at ({verdict.unavailable_code})"
+        return TryLater("RENDER_SERVICE_UNAVAILABLE", message, result=told(verdict, next=_SAVED_UNSEEN))
+    return Refused("PAGE_VALIDATION_FAILED", verdict.summary(), _REPAIR)
+
+
+def told(verdict: Verdict, **more: Any) -> dict[str, Any]:
+    """What the agent is told of a check: the verdict in its words, what changed, and what to do next (A11)."""
+    return {**verdict.model_dump(exclude_none=True), "summary": verdict.summary(), **more}
+
+
+class PageMutation:
+    """The kind `ai_page_mutation_jobs`. `on_end` is called when a job's end is durable: a hint to the coordinator."""
+
+    name = jobs.PAGE_MUTATION
+
+    def __init__(
+        self, db: Database, objects: Objects, check: PageCheck, feed: RunFeed, on_end: Callable[[], None]
+    ) -> None:
+        self._db, self._objects, self._check, self._feed, self._on_end = db, objects, check, feed, on_end
+
+    def log_event(self, what: str) -> str:
+        return f"ai.page_mutation.job.{what}"
+
+    async def execute(self, job: ClaimedJob) -> Settle:
+        async with self._db.read() as tx:
+            plan = await plan_page(tx, job)
+        if isinstance(plan, Refused):
+            return _ending(job, plan.end(job.row.page_code))
+        if plan.target.page_id is None and plan.target.code != job.row.candidate_code:
+            async with self._db.write() as tx:
+                await jobs.change_candidate_code(tx, job.lease, plan.target.code)
+
+        async def progress(stage: str) -> None:
+            await self._tell_progress(job, plan, stage)
+
+        checked = await self._check.run(job.lease, plan.candidate, progress)
+        refusal = decide(checked.verdict, plan.skip_visual_verification)
+        if isinstance(refusal, TryLater):
+            raise refusal
+        picture = await self._keep_picture(job, checked)
+        if refusal is not None:
+            return _ending(job, _refused(refusal, plan, checked, picture))
+        return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
+
+    async def tell(self, tx: Tx, job: ClaimedJob, end: End) -> None:
+        short = {key: value for key, value in end.result.items() if key not in {"findings", "timings_ms"}}
+        await runs.append_event(tx, job.row.run_id, "tool.ended", {"job_id": job.id, "end": end.event, **short})
+
+    async def ended(self, job: ClaimedJob) -> None:
+        self._feed.publish(job.row.run_id)
+        self._on_end()
+
+    async def _tell_progress(self, job: ClaimedJob, plan: Plan, stage: str) -> None:
+        """A run event under the job's fence: a worker that lost its lease tells nothing (Q3, O3)."""
+        data = {"call_id": plan.call_id, "page_code": plan.target.code, "stage": stage, "attempt": job.lease.fence}
+        async with self._db.write() as tx:
+            await lease.require_held(tx, job.lease)
+            await runs.append_event(tx, job.row.run_id, "tool.progress", data)
+        self._feed.publish(job.row.run_id)
+
+    async def _keep_picture(self, job: ClaimedJob, checked: Checked) -> str | None:
+        """Copy the temporary PNG to its own place, outside the transaction; a picture that fails is none (S3, S5)."""
+        if checked.picture_key is None:
+            return None
+        sha256 = checked.picture_key.rsplit("/", 1)[-1].removesuffix(".png")
+        key = picture_key(job.row.project_id, sha256)
+        try:
+            await self._objects.put(key, await self._objects.get(checked.picture_key))
+        except (ObjectStoreUnavailable, ObjectMissing) as error:
+            log.warning("page.picture.not_kept", job_id=job.id, reason=str(error))
+            return None
+        with contextlib.suppress(ObjectStoreUnavailable):
+            await self._objects.delete(checked.picture_key)
+        return key
+
+
+def _ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
+    """The final transaction, after the fence: re-check (Q7), then write what there is to write."""
+
+    async def settle(tx: Tx) -> End:
+        end = await _stopped(tx, job)
+        if end is None:
+            end = end_or_write if isinstance(end_or_write, End) else await end_or_write(tx)
+        return end
+
+    return settle
+
+
+async def _stopped(tx: Tx, job: ClaimedJob) -> End | None:
+    """Why nothing may be written any more, whatever the check found (Q7, A6)."""
+    run = await runs.get_run(tx, job.row.run_id)
+    if run.status in RUN.terminal or await jobs.is_cancel_requested(tx, job.lease.table, job.id):
+        return End("cancel", error=jobs.CANCELLED)
+    if not await is_active_editor(tx, job.row.workspace_id, job.row.user_id):
+        gone = Refused(
+            "PERMISSION_REVOKED",
+            "The user of this run may no longer write in this workspace.",
+            "Ask an owner of the workspace for the role of an editor.",
+        )
+        return gone.end(job.row.page_code)
+    return None
+
+
+def _refused(refusal: Refused, plan: Plan, checked: Checked, picture: str | None) -> End:
+    result = told(checked.verdict, code=refusal.code, next=refusal.hint, **_of(plan, checked, picture))
+    return End("fail", result=result, error=refusal.error)
+
+
+async def _save(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, picture: str | None) -> End:
+    watch = Stopwatch()
+    try:
+        number = await _write_page(tx, job, plan, checked, picture)
+    except PageCodeTaken:
+        if plan.target.code_is_derived:
+            raise StartOver from None
+        return code_taken(plan.target.code).end(plan.target.code)
+    except PageChanged:
+        page = await pages.find_page_by_code(tx, job.row.project_id, plan.target.code)
+        return stale_base(plan.target.code, plan.target.base_number, page.number if page else None).end(
+            plan.target.code
+        )
+    watch.lap("save_ms")
+    log.info("ai.page_mutation.save.finished", job_id=job.id, page=plan.target.code, version=number, **watch.laps)
+    more = _of(plan, checked, picture)
+    more["timings_ms"] |= watch.laps
+    if checked.verdict.status == "unavailable":
+        return End("finish", result=told(checked.verdict, version=number, next=_SAVED_UNSEEN, **more, **_UNSEEN))
+    next_step = _SAVED_WITH_WARNINGS if checked.verdict.findings else _SAVED
+    return End("finish", result=told(checked.verdict, version=number, next=next_step, **more))
+
+
+_UNSEEN = {"skipped_visual_verification": True}  # the audit mark of R8
+
+
+async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, picture: str | None) -> int:
+    target = plan.target
+    version = NewVersion(
+        source=target.source,
+        title=target.title,
+        speaker_notes=target.speaker_notes,
+        component_pins=plan.pins(checked.used),
+        status=checked.verdict.status,
+        verdict=checked.verdict.model_dump(exclude_none=True),
+        picture_key=picture,
+        job_id=job.id,
+        created_by=job.row.user_id,
+    )
+    if target.page_id is not None:
+        assert target.base_number is not None, "an edit has a base"
+        return await pages.add_page_version(tx, target.page_id, target.base_number, version)
+    await pages.insert_page_with_first_version(
+        tx,
+        job.row.project_id,
+        code=target.code,
+        framework=target.framework,
+        version=version,
+        canvas_width_px=target.canvas.width_px if target.canvas else None,
+        canvas_height_px=target.canvas.height_px if target.canvas else None,
+    )
+    return 1
+
+
+def _of(plan: Plan, checked: Checked, picture: str | None) -> dict[str, Any]:
+    return {"page_code": plan.target.code, "picture_key": picture, "timings_ms": dict(checked.timings_ms)}

@@ -1,0 +1,194 @@
+"""What a page would be after a call: the plan that a page mutation checks and commits (A2, S4, D4).
+
+Owns the reading of a stored call against the project as it is now. Writes nothing. What cannot be done is a `Refused`:
+content, final at once, with the next step. Nothing is kept; a plan that no longer fits at the commit is made again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from pagegate.actors.agents.tools import (
+    ApplyPageEdits,
+    CreateProjectPage,
+    CreateProjectPageCall,
+    derive_page_code,
+    parse_tool_call,
+)
+from pagegate.actors.jobs.edits import EditRefused, apply_edits
+from pagegate.actors.jobs.page_check import Candidate
+from pagegate.actors.queues.kinds import End
+from pagegate.runtime.contract import Canvas, EntryPage, Framework
+from pagegate.storage import jobs, pages, runs
+from pagegate.storage.assets import load_assets
+from pagegate.storage.components import load_component_sources
+from pagegate.storage.engine import Tx
+from pagegate.storage.jobs import ClaimedJob
+from pagegate.storage.projects import Project, find_project
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a call cannot be done. Nothing of it is saved."""
+
+    code: str
+    message: str
+    hint: str
+
+    @property
+    def error(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+    def end(self, page_code: str) -> End:
+        told = {"status": "refused", "success": False, "page_code": page_code, "summary": self.message}
+        return End("fail", result={**told, "code": self.code, "next": self.hint}, error=self.error)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The part of a plan that the call decides. `page_id` and `base_number` are None for a new page."""
+
+    code: str
+    code_is_derived: bool
+    title: str
+    speaker_notes: str
+    framework: Framework
+    source: str
+    canvas: Canvas | None  # the page's own; None: the project's
+    page_id: int | None = None
+    base_number: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A target with everything that it may import. `skip`: the caller would save it unseen (R8)."""
+
+    call_id: str
+    target: Target
+    candidate: Candidate
+    component_versions: Mapping[str, int]
+    skip_visual_verification: bool
+
+    def pins(self, used: frozenset[str]) -> dict[str, int]:
+        """The versions of the components that the snapshot held (D4)."""
+        return {name: version for name, version in self.component_versions.items() if f"components/{name}" in used}
+
+
+async def plan_page(tx: Tx, job: ClaimedJob) -> Plan | Refused:
+    """Read the job's call against the project as it is now."""
+    call = await runs.get_call(tx, job.row.tool_call_id)
+    run = await runs.get_run(tx, job.row.run_id)
+    project = await find_project(tx, job.row.project_id)
+    assert project is not None, "a project with live jobs exists"
+    try:
+        parsed = parse_tool_call(call.call_id, call.tool_name, call.arguments)
+    except ValidationError:
+        return Refused(
+            "TOOL_CALL_UNREADABLE",
+            "The stored arguments of this call cannot be read.",
+            "Submit the call again; if that fails too, report it: the service was changed under a live call.",
+        )
+    if isinstance(parsed, CreateProjectPageCall):
+        target = await _new_page(tx, job, parsed.arguments)
+    else:
+        target = await _edited_page(tx, job, parsed.arguments)
+    if isinstance(target, Refused):
+        return target
+    components = await load_component_sources(tx, project.id)
+    return Plan(
+        call_id=call.call_id,
+        target=target,
+        candidate=await _candidate(tx, project, target, {name: source for name, (_, source) in components.items()}),
+        component_versions={name: version_id for name, (version_id, _) in components.items()},
+        skip_visual_verification=run.skip_visual_verification,
+    )
+
+
+def code_taken(code: str) -> Refused:
+    return Refused(
+        "PAGE_CODE_TAKEN",
+        f"The project already has a page {code!r}.",
+        "Edit that page with apply_page_edits, choose another code, or leave the code out.",
+    )
+
+
+def stale_base(code: str, base: int | None, current: int | None) -> Refused:
+    now = f"version {current}" if current else "deleted"
+    return Refused(
+        "PAGE_BASE_STALE",
+        f"The call is based on version {base} of {code!r}, which is now {now}.",
+        "Read the page's current source and make the edits again from there.",
+    )
+
+
+async def _new_page(tx: Tx, job: ClaimedJob, arguments: CreateProjectPage) -> Target | Refused:
+    code: str = job.row.candidate_code
+    if await pages.code_taken(tx, job.row.project_id, code):
+        if arguments.code is not None:
+            return code_taken(code)
+        code = await free_code(tx, job.row.project_id, arguments.title)
+    return Target(
+        code=code,
+        code_is_derived=arguments.code is None,
+        title=arguments.title,
+        speaker_notes=arguments.speaker_notes,
+        framework=arguments.framework,
+        source=arguments.source,
+        canvas=arguments.canvas,
+    )
+
+
+async def free_code(tx: Tx, project_id: int, title: str) -> str:
+    """A code derived from the title that neither a page nor a live job of the project has (S4)."""
+    taken = await pages.list_codes(tx, project_id) | await jobs.list_candidate_codes(tx, project_id)
+    return derive_page_code(title, taken.__contains__)
+
+
+async def _edited_page(tx: Tx, job: ClaimedJob, arguments: ApplyPageEdits) -> Target | Refused:
+    page = await pages.find_page_by_code(tx, job.row.project_id, arguments.page)
+    if page is None:
+        return Refused(
+            "PAGE_NOT_FOUND", f"There is no page {arguments.page!r}.", "List the project's pages for their codes."
+        )
+    # A later edit of one step builds on what the earlier one wrote, whatever base it names (A2).
+    earlier = await jobs.find_earlier_version(tx, job.row.batch_id, arguments.page, job.row.position)
+    base = earlier or arguments.base_version
+    if base != page.number:
+        return stale_base(page.code, base, page.number)
+    version = await pages.find_version(tx, page.id, page.number)
+    assert version is not None, "a page's current version exists"
+    try:
+        source = apply_edits(version.source, [(edit.search, edit.replace) for edit in arguments.edits])
+    except EditRefused as refusal:
+        return Refused(refusal.code, refusal.message, refusal.hint)
+    own_canvas = page.canvas_width_px and Canvas(width_px=page.canvas_width_px, height_px=page.canvas_height_px)
+    return Target(
+        code=page.code,
+        code_is_derived=False,
+        title=page.title,
+        speaker_notes=page.speaker_notes,
+        framework=cast("Framework", page.framework),
+        source=source,
+        canvas=own_canvas or None,
+        page_id=page.id,
+        base_number=page.number,
+    )
+
+
+async def _candidate(tx: Tx, project: Project, target: Target, components: Mapping[str, str]) -> Candidate:
+    page_sources = await pages.load_page_sources(tx, project.id)
+    return Candidate(
+        workspace_id=project.workspace_id,
+        entry=f"pages/{target.code}{pages.SUFFIX_OF_FRAMEWORK[target.framework]}",
+        framework=target.framework,
+        source=target.source,
+        entry_page=EntryPage(code=target.code, title=target.title, speaker_notes=target.speaker_notes),
+        canvas=target.canvas or Canvas(width_px=project.canvas_width_px, height_px=project.canvas_height_px),
+        modules={
+            **{f"components/{name}": source for name, source in components.items()},
+            **{f"pages/{name}": source for name, source in page_sources.items()},
+        },
+        assets=await load_assets(tx, project.id),
+    )

@@ -1,0 +1,181 @@
+"""The Backend, composed: what is built from what, started in order and stopped in reverse (Q10, S6).
+
+Start: database (migrated, and locked for this process on SQLite), object store, runtime state, signing key; then from
+the ground up admission, coordinator, external tasks, workers, queue, and last the way in. Stop: nothing new is taken
+in, the queue drains within its grace time while everything below it still works, then the rest in reverse.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pykka
+import structlog
+from prometheus_client import CollectorRegistry
+
+from pagegate.actors.agents.external_tasks import BatchesMayBeReady, ExternalTasks
+from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.runs import AgentRuns, RunLimits
+from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
+from pagegate.actors.jobs.page_mutation import PageMutation
+from pagegate.actors.kernel import Actor, ask, stop
+from pagegate.actors.queues.queue import Drain, JobQueue
+from pagegate.actors.queues.worker import JobWorker, LeaseTimes
+from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
+from pagegate.actors.rendering.drive import Drive
+from pagegate.actors.systems.backend_metrics import BackendMetrics
+from pagegate.actors.tickets import Tickets
+from pagegate.renderer.client import RenderWorker
+from pagegate.storage import jobs
+from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
+from pagegate.storage.migrations import migrate
+from pagegate.storage.objects import Objects
+from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.runtime_state import MemoryState
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RenderWorkerOptions:
+    worker_id: str
+    base_url: str
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """The Backend's slice of the settings: seconds, bytes, counts. Runtime and Renderer call it at `internal_url`."""
+
+    database_url: str
+    objects_dir: Path
+    signing_key_file: Path
+    signing_key_id: str
+    internal_url: str
+    runtime_urls: Sequence[str]
+    render_workers: Sequence[RenderWorkerOptions]
+    render_credential: str = field(repr=False)
+    mutation_concurrency: int = 1
+    infra_failures_max: int = 10
+    lease_losses_max: int = 3
+    lease: LeaseTimes = field(default_factory=LeaseTimes)
+    run_limits: RunLimits = field(default_factory=RunLimits)
+    check_limits: CheckLimits = field(default_factory=CheckLimits)
+    render_limits: RenderLimits = field(default_factory=RenderLimits)
+    check_inflight_max: int = 8
+    state_bytes_max: int = 256 * 1024 * 1024
+    state_sweep_s: float = 30.0
+    drain_grace_s: float = 20.0
+
+
+class StateSweeper(Actor):
+    """Deletes what has expired from the runtime state (P3). Owns nothing; idempotent on any number of replicas."""
+
+    def __init__(self, state: MemoryState, period_s: float) -> None:
+        super().__init__()
+        self._state, self._period_s = state, period_s
+
+    async def setup(self) -> None:
+        self.every(self._period_s, "sweep")
+
+    async def on_receive(self, message: Any) -> Any:
+        assert message == "sweep"
+        await self._state.sweep()
+
+
+class BackendSystem:
+    """Use it as an async context manager. Its public attributes are what the HTTP door needs."""
+
+    def __init__(self, options: BackendOptions, *, clock: Clock | None = None) -> None:
+        self.options = options
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"  # a restarted process is another one
+        self.registry = CollectorRegistry()
+        self.metrics = BackendMetrics(self.registry, lanes=(jobs.PAGE_MUTATION,))
+        self.feed = RunFeed()
+        self._clock = clock or SystemClock()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> "BackendSystem":
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        log.info("backend.started", owner=self.owner)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+        log.info("backend.stopped", owner=self.owner)
+
+    async def _start(self) -> None:
+        options = self.options
+        if dialect_of(options.database_url) == "sqlite":
+            self._stack.enter_context(SingleProcessLock(sqlite_path(options.database_url)))
+        await migrate(options.database_url)
+        self.db = await Database.open(options.database_url, clock=self._clock)
+        self._stack.push_async_callback(self.db.close)
+        self.objects = Objects.local(options.objects_dir)
+        self.state = MemoryState(options.state_bytes_max, self._clock)
+        self.artifacts = PreviewArtifacts(self.state)
+        self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)
+        session = await self._stack.enter_async_context(aiohttp.ClientSession())
+
+        self._started(StateSweeper.start(self.state, options.state_sweep_s))
+        admission = self._started(
+            RuntimeAdmission.start(session, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
+        )
+        workers = [
+            RenderWorker(session, worker.worker_id, worker.base_url, options.render_credential)
+            for worker in options.render_workers
+        ]
+        drive = Drive(self.db, self.objects, options.render_limits.lease_s)
+        coordinator = self._started(RenderCoordinator.start(self.db, self.owner, workers, drive, options.render_limits))
+        external = self._started(ExternalTasks.start(self.db, self.owner, self.feed))
+        check = PageCheck(
+            self.db,
+            self.artifacts,
+            self.tickets,
+            session,
+            admission,
+            coordinator,
+            options.internal_url,
+            options.check_limits,
+        )
+        kind = PageMutation(self.db, self.objects, check, self.feed, on_end=lambda: external.tell(BatchesMayBeReady()))
+        self.queue = self._start_queue(kind)
+        self.agent_runs = self._started(AgentRuns.start(self.db, self.queue, self.feed, options.run_limits))
+
+    def _start_queue(self, kind: PageMutation) -> pykka.ActorRef[JobQueue]:
+        options = self.options
+        workers = [
+            self._started(
+                JobWorker.start(self.db, kind, options.lease, options.infra_failures_max, observe=self.metrics.executed)
+            )
+            for _ in range(options.mutation_concurrency)
+        ]
+        queue: pykka.ActorRef[JobQueue] = self._started(
+            JobQueue.start(
+                self.db,
+                kind.name,
+                self.owner,
+                workers,
+                options.lease,
+                lease_losses_max=options.lease_losses_max,
+                on_rescued=lambda _: self.metrics.rescued(kind.name),
+            )
+        )
+        # Runs first at the stop: everything below still works while running jobs converge.
+        self._stack.push_async_callback(ask, queue, Drain(options.drain_grace_s))
+        return queue
+
+    def _started(self, ref: pykka.ActorRef[Any]) -> Any:
+        self._stack.push_async_callback(stop, ref)
+        return ref

@@ -1,0 +1,65 @@
+"""The Backend's numbers: depths, ages, waits and runs by lane and class (O2).
+
+Gauges are read from the database when somebody scrapes, so they are right after a crash and right on every replica;
+counters and histograms are this process's own and never fall. A lane is a kind of job, or a class of renders.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pagegate.storage import jobs, renders
+from pagegate.storage.engine import Database, DatabaseUnavailable
+from pagegate.storage.jobs import ClaimedJob
+from pagegate.storage.runtime_state import RuntimeState
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class BackendMetrics:
+    def __init__(self, registry: CollectorRegistry, lanes: tuple[str, ...]) -> None:
+        self._lanes = lanes
+        self._depth = Gauge("pagegate_queue_jobs", "Live jobs.", ["lane", "state"], registry=registry)
+        self._oldest = Gauge(
+            "pagegate_queue_oldest_seconds", "Age of the oldest live job.", ["lane", "state"], registry=registry
+        )
+        self._renders = Gauge("pagegate_render_requests", "Live renders.", ["klass", "state"], registry=registry)
+        self._state = Gauge("pagegate_runtime_state_bytes", "Bytes of previews and progress.", registry=registry)
+        self._wait = Histogram(
+            "pagegate_job_wait_seconds",
+            "From when it could run to its claim.",
+            ["lane"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._run = Histogram(
+            "pagegate_job_run_seconds", "From its claim to its end.", ["lane"], buckets=_SECONDS, registry=registry
+        )
+        self._rescues = Counter(
+            "pagegate_job_rescues_total", "Jobs taken from a lost worker.", ["lane"], registry=registry
+        )
+
+    def executed(self, job: ClaimedJob, run_s: float) -> None:
+        self._wait.labels(job.lease.table).observe(job.waited_ms / 1000)
+        self._run.labels(job.lease.table).observe(run_s)
+
+    def rescued(self, lane: str) -> None:
+        self._rescues.labels(lane).inc()
+
+    async def refresh(self, db: Database, state: RuntimeState) -> None:
+        """Set the gauges to what is true now; without a database the old values are dropped, not kept."""
+        for gauge in (self._depth, self._oldest, self._renders):
+            gauge.clear()
+        self._state.set(state.bytes_used() or 0)
+        try:
+            async with db.read() as tx:
+                for lane in self._lanes:
+                    counts = await jobs.queue_counts(tx, lane)
+                    self._depth.labels(lane, "pending").set(counts.pending)
+                    self._depth.labels(lane, "running").set(counts.running)
+                    self._oldest.labels(lane, "pending").set((counts.oldest_pending_age_ms or 0) / 1000)
+                    self._oldest.labels(lane, "running").set((counts.oldest_running_age_ms or 0) / 1000)
+                live = await renders.count_by_class(tx)
+        except DatabaseUnavailable:
+            return
+        for klass in ("interactive", "background"):
+            for status in ("pending", "running"):
+                self._renders.labels(klass, status).set(live.get((klass, status), 0))
