@@ -123,7 +123,8 @@ if [ "$HAVE" = "$WANTED" ] || [ "$HAVE" = "$(python_state) test" ]; then
   say "python: $(.venv/bin/python -V | cut -d ' ' -f 2), packages as pyproject.toml wants them"
 else
   say "python: installing pagegate and its packages into .venv"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".${EXTRAS:+[$EXTRAS]}" </dev/null
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".${EXTRAS:+[$EXTRAS]}" </dev/null ||
+    fail "pip could not install them (its words are above); is the package index reachable?"
   printf '%s\n' "$WANTED" >.venv/pagegate.stamp
 fi
 
@@ -139,7 +140,8 @@ if command -v node >/dev/null && command -v npm >/dev/null && node_is_enough nod
 else
   if [ ! -x .venv/bin/node ] || ! node_is_enough .venv/bin/node; then
     say "node: the system has none from 20.19 on; installing one into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[node]' </dev/null
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[node]' </dev/null ||
+      fail "pip could not install Node; install Node 20.19 or newer by other means and run this again"
   fi
   NODE_PATH_PREFIX="$PWD/.venv/bin:"
   say "node: $(.venv/bin/node --version) in .venv"
@@ -151,7 +153,8 @@ if [ "$(cat "$NODE_STAMP" 2>/dev/null || true)" = "$LOCK_STATE" ]; then
   say "node packages: as package-lock.json wants them"
 else
   say "node packages: npm ci in runtime/node"
-  (cd runtime/node && PATH="$NODE_PATH_PREFIX$PATH" npm ci --no-audit --no-fund --loglevel=error </dev/null)
+  (cd runtime/node && PATH="$NODE_PATH_PREFIX$PATH" npm_config_update_notifier=false npm ci --no-audit --no-fund --loglevel=error </dev/null) ||
+    fail "npm could not install them (its words are above); is the npm registry reachable?"
   printf '%s\n' "$LOCK_STATE" >"$NODE_STAMP"
 fi
 
