@@ -4,8 +4,10 @@ Owns the models of three conversations:
 
 * Backend → Runtime: `POST /compiles` with a `CompileRequest`, answered by a `CompileResult` (200) or an `ErrorBody`
   (429 and 5xx, always infrastructure, R9); `DELETE /outputs/{output_id}` when the check is over (V8).
-* Runtime → Backend, with the service ticket of the request: manifest, modules and assets of one preview artifact (P1, V7).
-* Renderer → Runtime: `GET /outputs/{output_id}/{path}` (index.html, page.js, page.js.map, page.css) and `GET /vendor/{path}`.
+* Runtime → Backend, with the service ticket of the request: manifest, modules and assets of one preview artifact
+  (P1, V7).
+* Renderer → Runtime: `GET /outputs/{output_id}/{path}` (index.html, page.js, page.js.map, page.css) and
+  `GET /vendor/{path}`.
 
 A refused source is a *result* (`ok=False` with located errors); an error body is never about the source.
 """
@@ -73,7 +75,7 @@ class ModulesAnswer(Wire):
 
 
 class CompileRequest(Wire):
-    """One check compile. `backend_url` + `/internal/runtime/preview-artifacts/{artifact_id}/…` is where the source is."""
+    """One check compile of the source at `{backend_url}/internal/runtime/preview-artifacts/{artifact_id}/…`."""
 
     task_id: str
     artifact_id: str
@@ -84,7 +86,7 @@ class CompileRequest(Wire):
 
 
 class LocatedError(Wire):
-    """One error in the author's source (V8). `file` is a logical path; line and column count from 1; no path of a machine."""
+    """One error in the author's source (V8). `file` is a logical path; line and column count from 1."""
 
     code: str
     message: str
@@ -112,7 +114,7 @@ class CompileOutput(Wire):
 
 
 class CompileResult(Wire):
-    """`ok=False` is a content verdict. `runtime_build` names the Runtime's base (lock file, kit, plugin versions) for A11."""
+    """`ok=False` is a content verdict. `runtime_build` names the Runtime's base: lock file, kit, compiler (A11)."""
 
     ok: bool
     errors: list[LocatedError] = []

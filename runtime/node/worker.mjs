@@ -1,7 +1,7 @@
 /**
  * The long-lived Node worker of a slot (V4): one compile at a time, asked and answered over a socket of its own.
  *
- * Hears lines of JSON on file descriptor 3: `{id, op: "compile", ...}`. Tells, on the same socket: `{ready}` once it is
+ * Hears lines of JSON on the file descriptor it is given: `{id, op: "compile", ...}`. Tells, on the same socket: `{ready}` once it is
  * warm, then `{id, ok, ...}` for each question. Standard output and error carry nothing but the noise of libraries.
  *
  * Survives a refused source. A rejection that nobody handled may have left Vite half-way, so it ends the task with an
@@ -14,10 +14,8 @@ import { compile } from './compile.mjs'
 import { vendor } from './vendor.mjs'
 import { warmUp } from './warm_up.mjs'
 
-const SOCKET_FD = 3
-
-const [cacheDir, workDir] = process.argv.slice(2)
-const socket = new net.Socket({ fd: SOCKET_FD, readable: true, writable: true })
+const [socketFd, cacheDir, workDir] = process.argv.slice(2)
+const socket = new net.Socket({ fd: Number(socketFd), readable: true, writable: true })
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
 

@@ -1,0 +1,313 @@
+"""ViteSlot: one compile at a time on a warm Node worker (V3, V4).
+
+Owns the worker of its slot, the successor that warms up before the worker is worn out, and the slot's folder. Hears
+`RunCompile` (asked, answered when the task has really ended) and `CancelRunning`. Tells nobody anything.
+
+Decides in `worn_out` and `wants_successor`, which are plain functions. Survives a lost worker: the task ends with an
+infrastructure error (R9) and the next one gets a new worker. A task that outlives its deadline, or that was cancelled
+and does not end by itself, is ended by killing the process group; the slot is free only after that (Q10).
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from pagegate.actors.kernel import Actor, Asks, Backoff, ChildEnded, Reply, Timer
+from pagegate.runtime.contract import ArtifactManifest, CompileTimings, LocatedError
+from pagegate.runtime.node_worker import NodeWorker, NodeWorkers, WorkerAnswer, WorkerEnded
+from pagegate.runtime.refusals import CompileCancelled, CompileTimedOut, WorkerLost
+from pagegate.runtime.sources import ModuleSource
+from pagegate.runtime.workspace import SlotBase
+
+log = structlog.get_logger()
+
+_CANCEL_GRACE_S = 2.0  # a compile that is nearly done may end by itself; killing a warm worker costs more
+_WARM_UP_TASKS_AHEAD = 3  # a successor starts this many tasks before it is needed
+
+
+@dataclass(frozen=True)
+class Wear:
+    """When a worker is replaced (V4). `reuse` False: one process per task. `idle_s_max`: an idle one is let go then."""
+
+    tasks_max: int = 25
+    age_s_max: float = 30 * 60.0
+    heap_share_max: float = 0.75
+    reuse: bool = True
+    idle_s_max: float | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a task gave: errors in the source, or files by name."""
+
+    errors: list[LocatedError]
+    files: dict[str, bytes]
+    timings: CompileTimings
+
+
+@dataclass(frozen=True)
+class RunCompile(Asks[Compiled]):
+    """Raises a `CompileUnavailable`. `deadline_at_s` is on the loop's clock and covers everything (V5)."""
+
+    task_id: str
+    source: ModuleSource
+    deadline_at_s: float
+
+
+@dataclass(frozen=True)
+class CancelRunning:
+    task_id: str
+
+
+@dataclass(frozen=True)
+class _WorkerStarted:
+    ended: ChildEnded[NodeWorker]
+
+
+@dataclass(frozen=True)
+class _TaskEnded:
+    ended: ChildEnded[Compiled]
+
+
+@dataclass(frozen=True)
+class _StartWorker:
+    pass
+
+
+@dataclass(frozen=True)
+class _LetIdleGo:
+    pass
+
+
+@dataclass
+class _Task:
+    asked: RunCompile
+    reply: Reply[Compiled]
+    worker: asyncio.Future[NodeWorker] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def worn_out(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:
+    """True when the worker must not get another task. Pure."""
+    tasks_max = wear.tasks_max if wear.reuse else 1
+    return tasks_done >= tasks_max or age_s >= wear.age_s_max or heap_share >= wear.heap_share_max
+
+
+def wants_successor(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:
+    """True when a successor should begin to warm up, which is shortly before the worker is worn out. Pure."""
+    nearly = replace(
+        wear,
+        tasks_max=max(1, wear.tasks_max - _WARM_UP_TASKS_AHEAD),
+        age_s_max=wear.age_s_max * 0.95,
+        heap_share_max=wear.heap_share_max * 0.9,
+    )
+    return worn_out(nearly, tasks_done=tasks_done, age_s=age_s, heap_share=heap_share)
+
+
+class ViteSlot(Actor):
+    """`on_ready` is called with the folder of the bundled frameworks, whenever a worker is ready."""
+
+    def __init__(self, workers: NodeWorkers, base: SlotBase, wear: Wear, on_ready: Callable[[Path], None]) -> None:
+        super().__init__()
+        self._workers, self._base, self._wear, self._on_ready = workers, base, wear, on_ready
+        self._worker: NodeWorker | None = None
+        self._successor: NodeWorker | None = None
+        self._starting = False
+        self._start_failures = 0
+        self._task: _Task | None = None
+        self._idle: Timer | None = None
+        self._rnd = random.Random()  # noqa: S311  jitter, not a secret
+
+    async def setup(self) -> None:
+        await self._workers.end_all()  # what an earlier life left running
+        self._start_worker()
+
+    async def teardown(self) -> None:
+        await self._workers.end_all()
+
+    async def on_receive(self, message: Any) -> Any:
+        match message:
+            case RunCompile():
+                await self._accept(message)
+            case CancelRunning(task_id):
+                if self._task is not None and self._task.asked.task_id == task_id:
+                    self._task.cancelled.set()
+            case _WorkerStarted(ended):
+                await self._worker_started(ended)
+            case _TaskEnded(ended):
+                await self._task_ended(ended)
+            case _StartWorker():
+                self._start_worker()
+            case _LetIdleGo():
+                await self._let_idle_go()
+            case _:
+                return await super().on_receive(message)
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def _start_worker(self) -> None:
+        if not self._starting and self._successor is None:
+            self._starting = True
+            self.spawn(self._workers.start(), then=_WorkerStarted)
+
+    async def _worker_started(self, ended: ChildEnded[NodeWorker]) -> None:
+        self._starting = False
+        if ended.error is not None:
+            self._worker_failed_to_start(ended.error)
+            return
+        self._start_failures = 0
+        self._successor = ended.result()
+        self._on_ready(self._successor.vendor_dir)
+        await self._hand_over()
+        if self._task is None:
+            await self._promote()
+            self._watch_idle()
+
+    def _worker_failed_to_start(self, error: BaseException) -> None:
+        self._start_failures += 1
+        log.error("runtime.worker.start_failed", failures=self._start_failures, reason=str(error))
+        if self._task is not None and not self._task.worker.done() and self._worker is None:
+            self._task.worker.set_exception(WorkerLost("no compiler could be started"))
+        self.after(Backoff().delay_s(self._start_failures, self._rnd), _StartWorker())
+
+    async def _hand_over(self) -> None:
+        """Give the task in hand a worker, if there is one that may take it; otherwise see that there will be."""
+        if self._task is None or self._task.worker.done():
+            return
+        await self._promote()
+        if self._worker is not None and not worn_out(self._wear, **_wear_of(self._worker, self.now_s())):
+            self._task.worker.set_result(self._worker)
+        else:
+            self._start_worker()
+
+    async def _promote(self) -> None:
+        """The warm successor takes the place of a worker that is worn out or gone."""
+        if self._successor is None:
+            return
+        if self._worker is not None:
+            if not worn_out(self._wear, **_wear_of(self._worker, self.now_s())):
+                return
+            await self._workers.end(self._worker)
+        self._worker, self._successor = self._successor, None
+
+    async def _let_idle_go(self) -> None:
+        if self._task is not None:
+            return
+        await self._workers.end_all()
+        self._worker = self._successor = None
+
+    def _watch_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._wear.idle_s_max is not None and self._task is None:
+            self._idle = self.after(self._wear.idle_s_max, _LetIdleGo())
+
+    # -- the task -------------------------------------------------------------------------------------------------
+
+    async def _accept(self, asked: RunCompile) -> None:
+        assert self._task is None, "the lane gives a slot one task at a time"
+        self._task = _Task(asked, self.defer_reply())
+        self._watch_idle()
+        self.spawn(self._run(self._task), then=_TaskEnded)
+        await self._hand_over()
+
+    async def _task_ended(self, ended: ChildEnded[Compiled]) -> None:
+        task, self._task = self._task, None
+        assert task is not None
+        worker = task.worker.result() if task.worker.done() and not task.worker.exception() else None
+        if worker is not None and ended.error is not None:
+            # Whatever ended the task, the worker may still be at it: only its death frees the slot (Q10).
+            await self._workers.end(worker)
+            self._worker = None
+        if ended.error is None:
+            task.reply.give(ended.result())
+        else:
+            task.reply.fail(_as_refusal(ended.error))
+        await self._promote()
+        if self._worker is None or wants_successor(self._wear, **_wear_of(self._worker, self.now_s())):
+            self._start_worker()
+        self._watch_idle()
+
+    async def _run(self, task: _Task) -> Compiled:
+        """Fetch, write, compile; a cancel or the deadline ends it at any point."""
+        work = asyncio.create_task(self._compile(task))
+        cancelled = asyncio.create_task(task.cancelled.wait())
+        try:
+            async with asyncio.timeout_at(task.asked.deadline_at_s):
+                await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    await asyncio.wait({work}, timeout=_CANCEL_GRACE_S)
+            if not work.done():
+                raise CompileCancelled("the compile was cancelled")
+            return work.result()
+        except TimeoutError as error:
+            raise CompileTimedOut("the compile did not end within its deadline") from error
+        finally:
+            for child in (work, cancelled):
+                child.cancel()
+            await asyncio.gather(work, cancelled, return_exceptions=True)
+
+    async def _compile(self, task: _Task) -> Compiled:
+        say = log.bind(task_id=task.asked.task_id)
+        clock = _Laps()
+        manifest = await task.asked.source.manifest()
+        modules = await task.asked.source.read_modules(manifest.modules)
+        fetch_ms = clock.lap_ms()
+        say.info("diagnostics.modules.ready", ms=fetch_ms, modules=len(modules))
+        worker = await task.worker
+        async with self._base.task() as folder:
+            say.info("diagnostics.workspace.validated", ms=clock.lap_ms())
+            answer = await worker.compile(_order(task.asked.task_id, folder, manifest, dict(modules)))
+        compile_ms = clock.lap_ms()
+        say.info("diagnostics.vite.finished", ms=compile_ms, errors=len(answer.errors), **answer.timings)
+        return Compiled(
+            errors=answer.errors,
+            files=_encoded(answer),
+            timings=CompileTimings(fetch_ms=fetch_ms, compile_ms=compile_ms),
+        )
+
+
+class _Laps:
+    """Milliseconds from one call to the next."""
+
+    def __init__(self) -> None:
+        self._since_s = time.perf_counter()
+
+    def lap_ms(self) -> float:
+        before_s, self._since_s = self._since_s, time.perf_counter()
+        return round((self._since_s - before_s) * 1000, 1)
+
+
+def _wear_of(worker: NodeWorker, now_s: float) -> dict[str, Any]:
+    age_s = now_s - worker.started_at_s
+    return {"tasks_done": worker.tasks_done, "age_s": age_s, "heap_share": worker.heap_share}
+
+
+def _order(task_id: str, folder: Path, manifest: ArtifactManifest, modules: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": task_id,
+        "dir": str(folder),
+        "entry": manifest.entry,
+        "modules": modules,
+        "assets": sorted(manifest.assets),
+        "page": manifest.entry_page.model_dump(),
+        "canvas": manifest.canvas.model_dump(),
+    }
+
+
+def _encoded(answer: WorkerAnswer) -> dict[str, bytes]:
+    # A lone surrogate can stand in a JavaScript string and has no UTF-8: it is shown as unknown, as a browser would.
+    return {name: text.encode("utf-8", errors="replace") for name, text in answer.files.items()}
+
+
+def _as_refusal(error: BaseException) -> BaseException:
+    if isinstance(error, WorkerEnded):
+        log.warning("runtime.worker.lost", reason=str(error))
+        return WorkerLost("the compiler process ended before it answered")
+    return error
