@@ -166,7 +166,7 @@ async def retry_job(
         "retry",
         held(tx, lease),
         available_at=tx.now + delay_ms,
-        infra_failures=table.c.infra_failures + (counts == "infra"),
+        infra_failures=table.c.infra_failures + (1 if counts == "infra" else 0),
         error=error,
     )
 

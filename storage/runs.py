@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pagegate.storage import external, jobs, schema
@@ -190,6 +190,17 @@ async def list_events(tx: Tx, run_id: int, after: int = 0, limit: int = 200) -> 
         .limit(limit)
     )
     return [RunEvent(**row) for row in (await tx.execute(following)).mappings()]
+
+
+async def move_run(tx: Tx, run_id: int, event: Literal["start", "submit", "wait", "resume"]) -> bool:
+    """Take a run from one live state to the next (A1); answers whether it was in a state to be taken there."""
+    moved = (
+        update(_runs)
+        .where(_runs.c.id == run_id, _runs.c.status.in_(RUN.sources(event)))
+        .values(status=RUN.target(event), started_at_ms=func.coalesce(_runs.c.started_at_ms, tx.now))
+        .returning(_runs.c.id)
+    )
+    return (await tx.execute(moved)).first() is not None
 
 
 async def finish_run(
