@@ -17,13 +17,9 @@ __all__ = ["diagnose"]
 def diagnose(observation: Observation) -> Diagnosis:
     """Judge one page (R8, R10): `failed` when any finding is an error, `warning` when there are only warnings."""
     evidence = Evidence.of(observation)
-    found = [
-        *failures.find(evidence),
-        *frameworks.find(evidence),
-        *resources.find(evidence),
-        *layout.find(evidence),
-        *pixels.find(evidence),
-    ]
+    found = [*failures.find(evidence), *frameworks.find(evidence), *resources.find(evidence)]
+    if all(finding.code != "PAGE_BLANK" for finding in found):  # where nothing shows, nothing is cut or unreadable
+        found += [*layout.find(evidence), *pixels.find(evidence)]
     findings = verdict.settle(found)
     return Diagnosis(
         status=verdict.status_of(findings), findings=findings, page_height_px=max(0, observation.page_height_px)

@@ -51,6 +51,11 @@ class Spot:
         return f" ({self.position.file}:{self.position.line})" if self.position else ""
 
 
+def kebab(name: str) -> str:
+    """`StatTile` → `stat-tile`: the other spelling of a tag or a prop in a Vue template."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
 def read_loc(loc: str) -> Position | None:
     found = _LOC.match(loc)
     return Position(found[1], int(found[2]), int(found[3] or 1)) if found else None
@@ -113,6 +118,17 @@ class Evidence:
         return self.map.find_in_stack(stack) or (
             self.map.find(line, column) if url.partition("?")[0].endswith("/page.js") else None
         )
+
+    def from_tag(self, component: str, attribute: str, *, given: bool) -> Position | None:
+        """Where a component is used with (or without) an attribute: where a prop is wrong (or missing)."""
+        tag = re.compile(rf"<(?:{re.escape(component)}|{re.escape(kebab(component))})(?=[\s/>])(?:=>|[^>])*")
+        names = rf"[\s:](?:{re.escape(attribute)}|{re.escape(kebab(attribute))})(?=[\s=/]|$)"
+        contents = self.map.contents if self.map else {}
+        for path in sorted(contents, key=lambda path: not path.startswith("pages/")):
+            for use in tag.finditer(contents[path]):
+                if bool(re.search(names, use[0])) is given:
+                    return position_in(path, contents[path], use.start())
+        return None
 
     def from_text(self, *needles: str, component: str | None = None) -> Position | None:
         """Where the author wrote one of these, the first that is found; in `component`'s own source if it is named."""

@@ -23,6 +23,10 @@ _HINTS = (
     (r"is not defined", "Import or define this name, or correct its spelling."),
     (r"is not a function", "Check the name and the import: what is called here is no function."),
     (r"is not iterable", "A list was expected here: give it a first value such as []."),
+    (
+        r"Maximum (?:recursive updates|update depth)",
+        "A watcher, effect or render changes what it depends on, again and again: change it only when it differs.",
+    ),
     (r"Too many re-renders", "A state is set while rendering: set it in an event handler or an effect instead."),
     (r"Maximum call stack", "A function calls itself without an end."),
     (
@@ -34,6 +38,9 @@ _HINTS = (
         "Render a text or a number: name the field of the object.",
     ),
 )
+_LOOPS = ("watchEffect(", "watch(", "useEffect(", "onUpdated(")
+_ABOUT = ((r"Maximum (?:recursive updates|update depth)", _LOOPS),)
+_REACT_SAYS_WHERE = re.compile(r"An error occurred in the <([\w.]+)> component")
 _STUCK_WHERE = {
     "load": "while it loads",
     "settle": "after it has loaded, within its first 2.5 seconds",
@@ -84,14 +91,27 @@ def _is_noise(error: PageError) -> bool:
 
 
 def _position_of(evidence: Evidence, error: PageError) -> Position | None:
-    return evidence.from_stack(error.stack, error.url, error.line, error.column)
+    """The author's frame of the stack; else what the sentence is about; else the component that react names."""
+    position = evidence.from_stack(error.stack, error.url, error.line, error.column)
+    if position:
+        return position
+    for pattern, needles in _ABOUT:
+        if re.search(pattern, error.message):
+            return evidence.from_text(*needles)
+    for message in evidence.seen.console:
+        named = _REACT_SAYS_WHERE.search(message.text)
+        if named:
+            name = named[1]
+            found = evidence.from_text(f"function {name}(", f"const {name} =", f"<{name}", component=name)
+            return found or _root_position(evidence)
+    return None
 
 
 def _during(evidence: Evidence) -> str:
     """Vue says in which hook the error that follows was thrown."""
     for message in evidence.seen.console:
         hook = UNHANDLED.search(message.text)
-        if hook:
+        if hook and hook[1].strip() != "app errorHandler":
             return f" (during {hook[1].strip()})"
     return ""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagegate.renderer.contract import Finding, Severity
-from pagegate.renderer.diagnosis.evidence import Evidence, finding
+from pagegate.renderer.diagnosis.evidence import Evidence, finding, kebab, read_loc
 from pagegate.renderer.observation import ConsoleMessage
 from pagegate.renderer.sourcemap import Position
 
@@ -18,6 +18,7 @@ UNHANDLED = re.compile(r"^\[Vue warn\]: Unhandled error during execution of ([^\
 _VUE = "[Vue warn]: "
 _VUE_COMPONENT = re.compile(r"at\s+<(\w+)")
 _VUE_TRACE = re.compile(r"\s*\n?\s*at <(?:.|\n)*$")
+_HOSTS = {"App", "PageHost", "Anonymous"}  # names of what stands around the page, or of nothing
 _REACT_COMPONENT = re.compile(r"render method of `(\w+)`|^\s+(?:at|in) ([A-Z]\w*)", re.MULTILINE)
 
 
@@ -41,12 +42,8 @@ def _rule(
     return Rule(code, re.compile(pattern, re.DOTALL), hint, needles)
 
 
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
-
-
 def _tag_of(found: re.Match[str]) -> tuple[str, ...]:
-    return (f"<{found[1]}", f"<{_kebab(found[1])}")
+    return (f"<{found[1]}", f"<{kebab(found[1])}")
 
 
 def _in_template(found: re.Match[str]) -> tuple[str, ...]:
@@ -79,7 +76,7 @@ _RULES = (
         "PROP_INVALID",
         r'Invalid prop: (?:type check failed|custom validator check failed) for prop "([^"]+)"',
         'Pass a value of the expected type; a number or boolean needs a binding (`:page="3"`, not `page="3"`).',
-        lambda m: (f'"{m[1]}"', f" {m[1]}=", f" {_kebab(m[1])}="),
+        lambda m: (f" {m[1]}=", f" {kebab(m[1])}="),
     ),
     _rule(
         "KEY_DUPLICATE",
@@ -195,13 +192,21 @@ def _is_thrown_too(evidence: Evidence, message: ConsoleMessage) -> bool:
     return any(error.message and error.message.partition("\n")[0] in message.text for error in errors)
 
 
+_MARKED = re.compile(r'data-pg-loc="([^"]+)"')
+_PROP_CODES = {"PROP_MISSING": False, "PROP_INVALID": True}  # is the prop given where the fault is?
+
+
 def _judge(evidence: Evidence, message: ConsoleMessage, text: str, component_in: re.Pattern[str]) -> Finding:
     named = component_in.search(message.text)
     component = next((group for group in named.groups() if group), None) if named else None
+    component = None if component in _HOSTS else component
     for rule in _RULES:
         matched = rule.pattern.search(text)
         if matched:
-            position = _position_of(evidence, message, rule.needles(matched), component)
+            position = None
+            if component and rule.code in _PROP_CODES:
+                position = evidence.from_tag(component, matched[1], given=_PROP_CODES[rule.code])
+            position = position or _position_of(evidence, message, rule.needles(matched), component)
             return finding(rule.code, rule.severity, _sentence(text, component), rule.hint, position=position)
     position = _position_of(evidence, message, (), component)
     return finding("FRAMEWORK_WARNING", "warning", _sentence(text, component), _GENERIC_HINT, position=position)
@@ -210,8 +215,11 @@ def _judge(evidence: Evidence, message: ConsoleMessage, text: str, component_in:
 def _position_of(
     evidence: Evidence, message: ConsoleMessage, needles: tuple[str, ...], component: str | None
 ) -> Position | None:
-    return evidence.from_text(*needles, component=component) or evidence.from_stack(
-        message.stack, message.url, message.line, message.column
+    marked = _MARKED.findall(message.text)  # react draws the tree down to the element it means
+    return (
+        (read_loc(marked[-1]) if marked else None)
+        or evidence.from_text(*needles, component=component)
+        or evidence.from_stack(message.stack, message.url, message.line, message.column)
     )
 
 

@@ -84,12 +84,14 @@ def _hiding_rule(evidence: Evidence, spot: Spot) -> Position | None:
 def _overlaps(evidence: Evidence) -> list[Finding]:
     found = []
     for answer in evidence.answers("overlap"):
-        spot, other = Spot.of(answer), Spot.of(answer["other"])
+        spot = Spot.of(answer)
+        others = [Spot.of(other) for other in answer["others"][:3]]
+        over = ", ".join(f'"{other.text}"{other.at}' for other in others)
         found.append(
             finding(
                 "TEXT_OVERLAP",
                 "warning",
-                f'"{spot.text}" is printed over "{other.text}" in {other.path}{other.at}.',
+                f'"{spot.text}" and {over} are printed over each other.',
                 "Give both their own room: check absolute positions, negative margins, fixed heights and line heights.",
                 spot=spot,
             )

@@ -53,7 +53,7 @@ def _shown(path: str) -> str:
 
 def _spot_of(evidence: Evidence, path: str) -> Spot | None:
     for answer in evidence.answers("asked"):
-        if answer["path"] == path or (path.startswith("/") and answer["path"].partition("#")[0] == path):
+        if answer["address"] == path or (path.startswith("/") and answer["address"].partition("#")[0] == path):
             return Spot.of(answer)
     return None
 
@@ -110,18 +110,18 @@ def _missing(evidence: Evidence) -> list[Finding]:
 
 
 def _is_broken_image(evidence: Evidence, path: str) -> bool:
-    return any(answer["path"] == path for answer in evidence.answers("images"))
+    return any(answer["address"] == path for answer in evidence.answers("images"))
 
 
 def _images(evidence: Evidence) -> list[Finding]:
     told = {request.path for request in evidence.seen.requests if request.outcome in {"blocked", "hanging"}}
     found = []
     for answer in evidence.answers("images"):
-        if answer["path"] in told or answer["state"] not in _IMAGES:
+        if answer["address"] in told or answer["state"] not in _IMAGES:
             continue
         what, hint = _IMAGES[answer["state"]]
         code = "MEDIA_BROKEN" if answer["state"] == "media" else "IMAGE_BROKEN"
-        address = f": {_shown(answer['path'])}" if answer["path"] else ""
+        address = f": {_shown(answer['address'])}" if answer["address"] else ""
         found.append(finding(code, "warning", f"{what}{address}.", hint, spot=Spot.of(answer)))
     return found
 

@@ -36,7 +36,7 @@ def _identity(finding: Finding) -> tuple[object, ...]:
 def _counted(finding: Finding, more: int) -> Finding:
     if not more:
         return finding
-    return finding.model_copy(update={"message": f"{finding.message} (and {more} more of the same line)"})
+    return finding.model_copy(update={"message": f"{finding.message} ({more} more like it)"})
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

@@ -30,20 +30,20 @@ function probeMedia({ items, of }) {
   const images = [];
   const asked = [];
   for (const el of document.querySelectorAll(ASKING)) {
-    const path = askedBy(el);
-    if (path && !path.startsWith("data:") && !path.startsWith("blob:")) asked.push({ path, ...where(el) });
+    const address = askedBy(el);
+    if (address && !/^(data|blob):/.test(address)) asked.push({ address, ...where(el) });
     if (el.tagName === "IMG") {
       const state = brokenImage(el, of.get(el));
-      if (state) images.push({ state, path: path.slice(0, 200), ...where(el, null, el.alt) });
+      if (state) images.push({ state, address, ...where(el, null, el.alt) });
     }
     if ((el.tagName === "VIDEO" || el.tagName === "AUDIO") && el.error) {
-      images.push({ state: "media", path: path.slice(0, 200), ...where(el) });
+      images.push({ state: "media", address, ...where(el) });
     }
   }
   for (const { el, style } of items) {
     if (!style.backgroundImage.includes("url(")) continue;
     for (const [, raw] of style.backgroundImage.matchAll(/url\("([^"]+)"\)/g)) {
-      if (!raw.startsWith("data:")) asked.push({ path: addressOf(raw), ...where(el) });
+      if (!raw.startsWith("data:")) asked.push({ address: addressOf(raw), ...where(el) });
     }
   }
   const fonts = [...document.fonts]

@@ -45,6 +45,27 @@ function bothShow(a, b, both) {
   return !pile.slice(upper, lower).some((el) => !el.contains(pile[lower]) && isOpaque(el));
 }
 
+// Whose fault is it? Text that runs out of its own box, else the one that was put there, else the later one.
+function spills(run) {
+  const last = inkOf(run, run.lines[run.lines.length - 1]);
+  for (let at = run.item, n = 0; at.el && n < 4; at = at.up, n += 1) {
+    if (at.style.display !== "inline" && at.style.display !== "contents" && at.box.y1 < last.y1 - EDGE_PX) return true;
+  }
+  return false;
+}
+
+function byCulprit(pairs) {
+  const blamed = new Map();
+  for (const [a, b, both] of pairs) {
+    const earlier = spills(a) !== spills(b) ? spills(a) : Boolean(a.item.lifted) && !b.item.lifted;
+    const [culprit, other] = earlier ? [a, b] : [b, a];
+    const known = blamed.get(culprit);
+    if (known) known[1].push(other);
+    else blamed.set(culprit, [culprit, [other], both]);
+  }
+  return [...blamed.values()];
+}
+
 function probeOverlap({ runs }) {
   const lines = inkLines(runs);
   const found = new Map();
@@ -58,9 +79,9 @@ function probeOverlap({ runs }) {
       if (both && bothShow(a, b, both)) found.set(key, [a.run, b.run, both]);
     }
   }
-  return [...found.values()].map(([a, b, both]) => ({
-    order: b.item.order,
-    ...where(b.item.el, both, b.text),
-    other: where(a.item.el, a.lines[0], a.text),
+  return byCulprit([...found.values()]).map(([culprit, others, both]) => ({
+    order: culprit.item.order,
+    ...where(culprit.item.el, both, culprit.text),
+    others: others.map((run) => where(run.item.el, run.lines[0], run.text)),
   }));
 }

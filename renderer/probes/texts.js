@@ -28,10 +28,16 @@ function readTexts(items) {
 
 // Text that is there to look at, not to read: watermarks, big quote marks, numbers behind a title.
 function isOrnament({ item, alpha, size, text }) {
-  if (item.quiet || alpha < 0.3) return true;
+  if (item.quiet) return true;
+  if (alpha < 0.3 && !isUnfilled(item)) return true;
   if (size >= HUGE_PX && text.length <= 3) return true;
   const still = item.style.pointerEvents === "none" || item.style.userSelect === "none";
   return Boolean(item.lifted) && still && (size >= 48 || text.length <= 3);
+}
+
+// Letters cut out of a gradient that is not there.
+function isUnfilled({ style }) {
+  return style.backgroundClip.includes("text") && style.backgroundImage === "none";
 }
 
 function inkHeights(run) {
