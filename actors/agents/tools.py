@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from pagegate.runtime.contract import Canvas, Framework
@@ -82,6 +82,14 @@ def source_text(value: str) -> str:
     return value
 
 
+def whole_canvas(value: Any) -> Any:
+    """`height_px` must be said, null included: forgetting it would silently make a page of any height."""
+    if isinstance(value, dict) and "width_px" in value and "height_px" not in value:
+        raise PydanticCustomError("canvas_height", "height_px is missing; null lets the page decide its own height")
+    return value
+
+
+WholeCanvas = Annotated[Canvas, BeforeValidator(whole_canvas)]
 StorableText = Annotated[str, AfterValidator(storable_text)]
 OneLine = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
 PageCode = Annotated[
@@ -91,9 +99,12 @@ SourceText = Annotated[str, AfterValidator(source_text), Field(json_schema_extra
 
 
 class Arguments(BaseModel):
-    """A name the tool does not know is refused: a misspelt argument would otherwise be silently without effect."""
+    """A name the tool does not know is refused: a misspelt argument would otherwise be silently without effect.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Types are strict: a number in quotes is a mistake that is better told than guessed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class CreateProjectPage(Arguments):
@@ -104,7 +115,7 @@ class CreateProjectPage(Arguments):
     code: PageCode | None = None
     source: SourceText
     speaker_notes: Annotated[StorableText, Field(max_length=SPEAKER_NOTES_CHARS_MAX)] = ""
-    canvas: Canvas | None = Field(default=None, description="The page's own canvas; without it, the project's.")
+    canvas: WholeCanvas | None = Field(default=None, description="The page's own canvas; without it, the project's.")
 
 
 class SearchReplace(Arguments):

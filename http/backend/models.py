@@ -4,9 +4,9 @@ Owns the field types and the models that are not one noun's own. A request refus
 field would otherwise be silently without effect. Answers are built from the statements' rows by name.
 """
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pagegate.runtime.contract import Canvas
 
@@ -19,9 +19,9 @@ TimeMs = Annotated[int, Field(description="Milliseconds since 1970-01-01, UTC.")
 
 
 class Said(BaseModel):
-    """Base of what a client sends."""
+    """Base of what a client sends. Types are strict: `"1"` is no number."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Shown(BaseModel):
@@ -44,12 +44,4 @@ class ProjectParams(Params):
     project_id: Id
 
 
-def _whole_canvas(value: Any) -> Any:
-    """`height_px` must be said, null included: forgetting it would silently make a page of any height."""
-    if isinstance(value, dict) and "width_px" in value and "height_px" not in value:
-        raise ValueError("height_px is missing; null lets each page decide its own height")
-    return value
-
-
-WholeCanvas = Annotated[Canvas, BeforeValidator(_whole_canvas)]
 DEFAULT_CANVAS = Canvas(width_px=1280, height_px=720)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pagegate.actors.agents.tools import OneLine
+from pagegate.actors.agents.tools import OneLine, WholeCanvas
 from pagegate.http.backend.auth import project_of, workspace_of
 from pagegate.http.backend.models import (
     DEFAULT_CANVAS,
@@ -10,7 +10,6 @@ from pagegate.http.backend.models import (
     Said,
     Shown,
     TimeMs,
-    WholeCanvas,
     WorkspaceParams,
 )
 from pagegate.http.backend.routes import Call, Nothing, Noun

@@ -1,0 +1,229 @@
+"""A real door on a real SQLite file: aiohttp's server on a free port, and people who ask.
+
+Behind it is a thin actor instead of the real runs: it submits a step with the real statements, and nobody executes
+the jobs.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives.asymmetric import rsa
+from prometheus_client import CollectorRegistry
+
+from pagegate.actors import kernel
+from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall, request_digest
+from pagegate.actors.tickets import Tickets
+from pagegate.http.backend.app import make_app
+from pagegate.http.backend.parts import ApiLimits, BackendParts
+from pagegate.storage import runs
+from pagegate.storage.engine import Database
+from pagegate.storage.objects import Objects
+from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.projects import find_project
+from pagegate.storage.runtime_state import MemoryState
+from pagegate.storage.users import create_user, issue_token
+from pagegate.storage.workspaces import create_workspace, put_member
+
+AnyCall = CreateProjectPageCall | ApplyPageEditsCall
+
+
+@dataclass(frozen=True)
+class Submit(kernel.Asks[runs.Submitted]):
+    step: runs.StepSubmission
+
+
+class ThinRuns(kernel.Actor):
+    """Writes a step's rows and does nothing else."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__()
+        self.db = db
+
+    async def on_receive(self, message: Submit) -> runs.Submitted:
+        async with self.db.write() as tx:
+            return await runs.submit_step(tx, message.step)
+
+
+@dataclass
+class ThinDoor:
+    """The `AgentRunsDoor` of the tests."""
+
+    db: Database
+    feed: RunFeed
+    ref: Any
+    active_jobs_max: int = 16
+    submitted: list[tuple[Sequence[AnyCall], bool]] = field(default_factory=list)
+
+    async def start_api_run(
+        self,
+        user_id: int,
+        project_id: int,
+        calls: Sequence[AnyCall],
+        idempotency_key: str | None,
+        skip_visual_verification: bool,
+    ) -> runs.Submitted:
+        self.submitted.append((calls, skip_visual_verification))
+        async with self.db.read() as tx:
+            project = await find_project(tx, project_id)
+        assert project is not None
+        step = runs.StepSubmission(
+            workspace_id=project.workspace_id,
+            project_id=project_id,
+            user_id=user_id,
+            calls=[
+                runs.CallSubmission(call.call_id, call.tool, call.arguments.model_dump(mode="json"), "some-page")
+                for call in calls
+            ],
+            idempotency_key=idempotency_key,
+            request_digest=request_digest(project_id, calls, skip_visual_verification),
+            skip_visual_verification=skip_visual_verification,
+            active_jobs_max=self.active_jobs_max,
+        )
+        submitted: runs.Submitted = await kernel.ask(self.ref, Submit(step), timeout_s=10)
+        return submitted
+
+    async def cancel_run(self, run_id: int, user_id: int) -> None:
+        async with self.db.write() as tx:
+            await runs.cancel_run(tx, run_id)
+        self.feed.publish(run_id)
+
+
+@dataclass
+class Answer:
+    status: int
+    body: Any
+    headers: Any
+    raw: bytes
+
+    @property
+    def code(self) -> str:
+        """The error's code, after checking that it has the one shape of all errors."""
+        assert set(self.body) - {"details"} == {"code", "message", "hint", "request_id"}, self.body
+        assert self.body["message"]
+        assert self.headers["X-Request-Id"] == self.body["request_id"]
+        return str(self.body["code"])
+
+
+class Person:
+    """Someone with a token (or without) who sends requests."""
+
+    def __init__(self, http: aiohttp.ClientSession, base: str, user_id: int, token: str | None) -> None:
+        self.http, self.base, self.user_id, self.token = http, base, user_id, token
+
+    def headers(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        own = {"Authorization": f"Bearer {self.token}"} if self.token is not None else {}
+        return {**own, **(more or {})}
+
+    async def ask(
+        self, method: str, path: str, *, json: Any = None, data: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        async with self.http.request(
+            method, self.base + path, json=json, data=data, headers=self.headers(headers)
+        ) as answer:
+            raw = await answer.read()
+            body = await answer.json() if answer.content_type == "application/json" and raw else None
+            return Answer(answer.status, body, answer.headers, raw)
+
+    async def get(self, path: str, **how: Any) -> Answer:
+        return await self.ask("GET", path, **how)
+
+    async def post(self, path: str, json: Any = None, **how: Any) -> Answer:
+        return await self.ask("POST", path, json=json, **how)
+
+    async def put(self, path: str, json: Any = None, **how: Any) -> Answer:
+        return await self.ask("PUT", path, json=json, **how)
+
+    async def delete(self, path: str) -> Answer:
+        return await self.ask("DELETE", path)
+
+
+@dataclass
+class World:
+    """The door, what is behind it, and a workspace with one project and four people."""
+
+    parts: BackendParts
+    door: ThinDoor
+    server: TestServer
+    http: aiohttp.ClientSession
+    admin: Person
+    owner: Person
+    editor: Person
+    viewer: Person
+    stranger: Person
+    nobody: Person
+    workspace_id: int
+    project_id: int
+
+    @property
+    def db(self) -> Database:
+        return self.parts.db
+
+    @property
+    def project(self) -> str:
+        return f"/projects/{self.project_id}"
+
+
+LIMITS = ApiLimits(batch_size_max=4, source_bytes_max=64 * 1024, asset_bytes_max=512 * 1024, streams_max=6)
+
+
+@pytest.fixture(scope="session")
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@pytest.fixture
+async def parts(sqlite_url: str, tmp_path: Path, rsa_key: rsa.RSAPrivateKey) -> AsyncIterator[BackendParts]:
+    db = await Database.open(sqlite_url)
+    feed = RunFeed()
+    actor = ThinRuns.start(db)
+    yield BackendParts(
+        db=db,
+        objects=Objects.local(tmp_path / "objects"),
+        artifacts=PreviewArtifacts(MemoryState(max_bytes=1024 * 1024)),
+        agent_runs=ThinDoor(db, feed, actor),
+        tickets=Tickets(rsa_key, "test-key"),
+        feed=feed,
+        limits=LIMITS,
+        registry=CollectorRegistry(),
+        render_workers=1,
+    )
+    await kernel.stop(actor)
+    await db.close()
+
+
+@pytest.fixture
+async def world(parts: BackendParts) -> AsyncIterator[World]:
+    server = TestServer(make_app(parts))
+    await server.start_server()
+    base = str(server.make_url("")).rstrip("/")
+    assert isinstance(parts.agent_runs, ThinDoor)
+    async with aiohttp.ClientSession() as http:
+        people: dict[str, Person] = {}
+        for name in ("admin", "owner", "editor", "viewer", "stranger"):
+            async with parts.db.write() as tx:
+                user_id = await create_user(tx, name, is_admin=name == "admin")
+                token = await issue_token(tx, user_id, "test")
+            people[name] = Person(http, base, user_id, token.secret)
+        async with parts.db.write() as tx:
+            workspace_id = await create_workspace(tx, "Fernpost", people["owner"].user_id)
+            await put_member(tx, workspace_id, people["editor"].user_id, "editor")
+            await put_member(tx, workspace_id, people["viewer"].user_id, "viewer")
+        made = await people["editor"].post(f"/workspaces/{workspace_id}/projects", {"name": "Q3 review"})
+        assert made.status == 201, made.body
+        yield World(
+            parts=parts,
+            door=parts.agent_runs,
+            server=server,
+            http=http,
+            nobody=Person(http, base, 0, None),
+            workspace_id=workspace_id,
+            project_id=made.body["id"],
+            **people,
+        )
+    await server.close()
