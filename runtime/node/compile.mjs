@@ -68,7 +68,13 @@ function config(task, found, vendor) {
       rolldownOptions: {
         experimental: { attachDebugInfo: 'none' },
         input: path.join(task.dir, 'entry.js'),
-        output: { format: 'es', codeSplitting: false, entryFileNames: 'page.js', assetFileNames: 'page[extname]' },
+        output: {
+          format: 'es',
+          codeSplitting: false,
+          topLevelVar: false, // `var` would hide that two modules use each other before they are there
+          entryFileNames: 'page.js',
+          assetFileNames: 'page[extname]',
+        },
       },
     },
   }
@@ -105,11 +111,17 @@ function files(output, task, found) {
   return made
 }
 
+const stem = (file) => path.posix.basename(file, path.posix.extname(file))
+
 /** Development code names its files, for the warnings of the frameworks: let the names be the logical ones. */
 function withLogicalPaths(code, task, found) {
   const quoted = (text) => JSON.stringify(text).slice(1, -1)
   let plain = code
-  for (const logical of found.paths) plain = plain.replaceAll(quoted(task.file(logical)), () => quoted(logical))
+  for (const logical of found.paths) {
+    const file = task.file(logical)
+    plain = plain.replaceAll(quoted(file), () => quoted(logical))
+    if (stem(file) !== stem(logical)) plain = plain.replace(`__name: ${JSON.stringify(stem(file))}`, () => `__name: ${JSON.stringify(stem(logical))}`)
+  }
   if (plain.includes(task.dir)) throw new Error('The compiled page names its folder.')
   return plain
 }

@@ -10,8 +10,8 @@ import { parseSync } from 'vite'
 import postcss from 'postcss'
 import { refusal } from './errors.mjs'
 import { entryScript, entryStyle, vendorUrl } from './host.mjs'
-import { assetUrl, judge, nearNames } from './imports.mjs'
-import { hideAssets, valueProblem, withReference } from './inspect_style.mjs'
+import { assetUrl, judge, judgeAddress, nearNames } from './imports.mjs'
+import { hideAssets, urlsIn, valueProblem, withReference } from './inspect_style.mjs'
 import { markJsx } from './mark.mjs'
 
 const ASSET_PREFIX = '\0pagegate:asset/'
@@ -39,7 +39,7 @@ export function guard(task, found, vendor) {
       if (importer === entry) return resolveForEntry(specifier, task, style)
       const logical = task.logicalOf(importer)
       if (!logical) return null // a virtual module of Vite; what it names is held against the list in `load`
-      if (specifier === '\0plugin-vue:export-helper') return null
+      if (TRUSTED_VIRTUAL.test(specifier)) return null
       if (task.logicalOf(specifier) === logical && VUE_BLOCK.test(specifier)) return null
       const meaning = judge(specifier, logical, task)
       if (meaning.code) refuse(locatedBySpecifier(meaning, specifier, logical, task))
@@ -70,7 +70,8 @@ export function guard(task, found, vendor) {
     transform(code, id) {
       if (id !== style || !/url|image|src\(/i.test(code)) return null
       postcss.parse(code, { map: false }).walkDecls(({ prop, value }) => {
-        const problem = valueProblem(prop, value)
+        const assets = urlsIn(value).filter((url) => url.startsWith('@assets/'))
+        const problem = valueProblem(prop, value) ?? assets.map((url) => judgeAddress(url, task)).find((m) => m.code)
         if (problem) refuse(locatedByText(problem, value, found, task))
       })
       return { code: hideAssets(code, task), map: null }

@@ -37,12 +37,12 @@ export function judge(specifier, importer, task) {
 
 function judgeModule(specifier, logical, importer, task) {
   const framework = frameworkOf(importer)
-  if (!/^(pages|components)\/[^/\\?#]*$/.test(logical) && !task.has(logical)) {
+  if (!/^(pages|components)\/[^/\\]*$/.test(logical) || !/^\.(vue|tsx)?$|^$/.test(path.posix.extname(logical))) {
     const message = `"${specifier}" is neither a component nor a page.`
     return refused('PAGE_IMPORT_NOT_ALLOWED', message, allowedHint(framework, task))
   }
   if (!task.has(logical)) {
-    return refused('PAGE_IMPORT_NOT_FOUND', `"${specifier}" does not exist.`, missingHint(logical, framework, task))
+    return refused('PAGE_IMPORT_NOT_FOUND', `"${specifier}" does not exist.`, missingHint(logical, importer, framework, task))
   }
   if (frameworkOf(logical) !== framework) {
     const message = `"${specifier}" is made with ${title(frameworkOf(logical))}, and this file with ${title(framework)}.`
@@ -102,10 +102,10 @@ function allowedHint(framework, task) {
   )
 }
 
-function missingHint(logical, framework, task) {
+function missingHint(logical, importer, framework, task) {
   const folder = path.posix.dirname(logical)
   const suffix = framework === 'vue' ? '.vue' : '.tsx'
-  const known = task.modulePaths.filter((p) => p.startsWith(`${folder}/`) && p.endsWith(suffix))
+  const known = task.modulePaths.filter((p) => p.startsWith(`${folder}/`) && p.endsWith(suffix) && p !== importer)
   const stem = (p) => path.posix.basename(p, path.posix.extname(p))
   const like = nearNames(stem(logical), known.map(stem))[0]
   const nearest = known.find((p) => stem(p) === like)
@@ -122,7 +122,7 @@ function listed(names) {
 
 /** The names most like `wanted`, nearest first, none when nothing is like it. */
 export function nearNames(wanted, names, shown_max = 3) {
-  const limit = Math.max(1, Math.floor(wanted.length / 3))
+  const limit = Math.floor(wanted.length / 3)
   return names
     .map((name) => [distance(wanted.toLowerCase(), name.toLowerCase(), limit), name])
     .filter(([far]) => far <= limit)

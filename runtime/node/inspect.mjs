@@ -14,11 +14,11 @@ import { inspectBlocks, inspectTemplate } from './inspect_template.mjs'
 const SOURCE_CHARS_MAX = 4 * 1024 * 1024
 
 /**
- * `{paths, errors, imports, asyncSetup}`: the modules that the page uses in the order they were met, the located errors,
- * the import table of each module, and whether one of them awaits in its setup.
+ * `{paths, errors, imports, exports, styles, asyncSetup}`: the modules that the page uses in the order they were met, the
+ * located errors, what each module imports, exports and styles, and whether one of them awaits in its setup.
  */
 export function inspect(task) {
-  const found = { paths: [], errors: [], imports: new Map(), asyncSetup: false }
+  const found = { paths: [], errors: [], imports: new Map(), exports: new Map(), styles: new Map(), asyncSetup: false }
   const waiting = [task.entry]
   const met = new Set(waiting)
   while (waiting.length) {
@@ -26,7 +26,7 @@ export function inspect(task) {
     found.paths.push(logical)
     const seen = inspectModule(task.source(logical))
     found.errors.push(...seen.errors)
-    found.imports.set(logical, seen.imports)
+    for (const table of ['imports', 'exports', 'styles']) found[table].set(logical, seen[table])
     found.asyncSetup ||= seen.asyncSetup
     for (const entry of seen.imports) {
       const meaning = judge(entry.specifier, logical, task)
@@ -48,7 +48,7 @@ export function inspect(task) {
 }
 
 function inspectModule(source) {
-  const seen = { errors: [], imports: [], assets: [], asyncSetup: false }
+  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false }
   const unfit = unfitSource(source)
   if (unfit) seen.errors.push(unfit)
   else if (source.path.endsWith('.vue')) inspectVue(source, seen)
@@ -77,16 +77,19 @@ function inspectVue(source, seen) {
   inspectBlocks(source, descriptor, seen)
   const scriptsBefore = seen.errors.length
   for (const block of [descriptor.script, descriptor.scriptSetup]) {
-    if (!block || block.src) continue
-    const lang = block.lang === 'ts' ? 'ts' : 'js'
+    if (!block || block.src || !['ts', 'js', undefined].includes(block.lang)) continue
+    const lang = block.lang ?? 'js'
     inspectScript(source, { text: block.content, offset: block.loc.start.offset, lang, setup: Boolean(block.setup) }, seen)
   }
   // A script that ends too early, at a closing tag inside a string, makes the parser stumble much further down.
   if (seen.errors.length > scriptsBefore && seen.errors.some((e) => e.endsScriptEarly)) return
   inspectTemplate(source, descriptor, errors, seen)
   for (const block of descriptor.styles) {
-    if (!block.src) inspectStyle(source, { text: block.content, offset: block.loc.start.offset }, seen)
+    const style = { text: block.content, offset: block.loc.start.offset }
+    seen.styles.push(style)
+    if (!block.src && ['css', undefined].includes(block.lang)) inspectStyle(source, style, seen)
   }
+  seen.exports.push('default')
 }
 
 /** Text outside the blocks is ignored by the Vue compiler, a fence around or between them included. */

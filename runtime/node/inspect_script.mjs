@@ -3,18 +3,22 @@
  */
 import { parseSync } from 'vite'
 import { refusal } from './errors.mjs'
+import { assetsIn } from './inspect_template.mjs'
 
 /**
- * Adds to `seen`: errors, imports `{specifier, offset, names: [{name, offset}], typeOnly}`, `asyncSetup`.
+ * Adds to `seen`: errors, imports `{specifier, offset, names: [{name, offset}]}`, exports, assets, `asyncSetup`.
  * `block` is `{text, offset, lang, setup}`; offsets in `seen` count from the start of the whole source.
  */
 export function inspectScript(source, block, seen) {
-  const parsed = parseSync(`page.${block.lang}`, block.text, { lang: block.lang, sourceType: 'module' })
+  const options = { lang: block.lang, sourceType: 'module', showSemanticErrors: true }
+  const parsed = parseSync(`page.${block.lang}`, block.text, options)
   if (parsed.errors.length) {
     for (const error of parsed.errors) seen.errors.push(syntaxError(source, block, error))
     return
   }
   readImports(source, block, parsed.module, seen)
+  readExports(source, block, parsed.module, seen)
+  if (block.lang === 'tsx' && block.text.includes('@assets/')) readJsxAssets(block, parsed.program, seen)
   for (const meta of parsed.module.importMetas) {
     const message = 'import.meta is not available in a page.'
     const hint = 'Remove it: a page has no environment and no files beside it. Import assets from @assets/<file>.'
@@ -25,7 +29,8 @@ export function inspectScript(source, block, seen) {
 }
 
 function syntaxError(source, block, error) {
-  const start = error.labels[0]?.start ?? 0
+  // Of two declarations that contradict each other the later one is at fault.
+  const start = error.labels.at(/already been declared/.test(error.message) ? -1 : 0)?.start ?? 0
   const offset = block.offset + start
   const cutByTag = /^unterminated/i.test(error.message) && source.text.startsWith('</script', block.offset + block.text.length)
   if (cutByTag && block.lang !== 'tsx' && !block.text.slice(start).includes('\n')) {
@@ -42,7 +47,6 @@ function readImports(source, block, module, seen) {
     seen.imports.push({
       specifier: entry.moduleRequest.value,
       offset: block.offset + entry.moduleRequest.start,
-      typeOnly: entry.entries.length > 0 && entry.entries.every((e) => e.isType),
       names: entry.entries.map((e) => importedName(block, e.importName)).filter(Boolean),
     })
   }
@@ -50,18 +54,38 @@ function readImports(source, block, module, seen) {
     const from = entries.find((e) => e.moduleRequest)?.moduleRequest
     if (!from) continue
     const names = entries.map((e) => importedName(block, e.importName)).filter(Boolean)
-    const typeOnly = entries.every((e) => e.isType)
-    seen.imports.push({ specifier: from.value, offset: block.offset + from.start, typeOnly, names })
+    seen.imports.push({ specifier: from.value, offset: block.offset + from.start, names })
   }
   for (const { moduleRequest } of module.dynamicImports) {
     const offset = block.offset + moduleRequest.start
     const specifier = literal(block.text.slice(moduleRequest.start, moduleRequest.end))
-    if (specifier !== null) seen.imports.push({ specifier, offset, typeOnly: false, names: [] })
+    if (specifier !== null) seen.imports.push({ specifier, offset, names: [] })
     else {
       const message = 'import() needs a plain string.'
       seen.errors.push(refusal('PAGE_IMPORT_NOT_ALLOWED', message, { source, offset }))
     }
   }
+}
+
+function readExports(source, block, module, seen) {
+  const names = module.staticExports.flatMap((e) => e.entries.map((entry) => ({ ...entry.exportName, start: e.start })))
+  const defaults = names.filter(({ kind }) => kind === 'Default')
+  seen.exports.push(...names.filter(({ kind }) => kind === 'Name').map(({ name }) => name))
+  if (defaults.length && block.lang === 'tsx') seen.exports.push('default')
+  if (defaults.length < 2) return
+  const offset = block.offset + defaults[1].start
+  seen.errors.push(refusal('PAGE_SCRIPT_SYNTAX', 'A module can have only one default export.', { source, offset }))
+}
+
+function readJsxAssets(block, program, seen) {
+  walk(program, (node) => {
+    if (node.type === 'JSXAttribute' && node.value?.type === 'Literal' && typeof node.value.value === 'string') {
+      for (const specifier of assetsIn(String(node.name.name), node.value.value)) {
+        seen.assets.push({ specifier, offset: block.offset + node.start })
+      }
+    }
+    return true
+  })
 }
 
 function importedName(block, { kind, name, start }) {

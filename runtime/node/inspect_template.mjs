@@ -41,20 +41,27 @@ export function inspectBlocks(source, descriptor, seen) {
 export function inspectTemplate(source, descriptor, errors, seen) {
   for (const error of errors) {
     const offset = error.loc?.start?.offset
-    const place = offset === undefined ? {} : { source, offset }
-    seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', error.message, { source, ...place, plugin: 'vue' }))
+    const message = `${error.message.replace(` ${source.path}`, '').replace(/\.$/, '')}.`
+    seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset: offset ?? 0, plugin: 'vue' }))
   }
-  if (!errors.length && descriptor.template?.ast) collectAssets(descriptor.template.ast, seen)
+  if (!errors.length && descriptor.template?.ast) readAddresses(descriptor.template.ast, source, seen)
 }
 
-function collectAssets(node, seen) {
+const ELEMENTS_OF_FILES = new Set(['audio', 'embed', 'image', 'img', 'input', 'source', 'track', 'use', 'video'])
+const NAMES_OF_ADDRESSES = new Set(['src', 'srcset', 'poster', 'href', 'xlink:href'])
+
+function readAddresses(node, source, seen) {
   for (const prop of node.props ?? []) {
-    if (prop.type !== 6 || !prop.value?.content.includes('@assets/')) continue
-    for (const specifier of assetsIn(prop.name, prop.value.content)) {
-      seen.assets.push({ specifier, offset: prop.loc.start.offset })
+    if (prop.type !== 6 || !prop.value) continue
+    const { content } = prop.value
+    for (const specifier of assetsIn(prop.name, content)) seen.assets.push({ specifier, offset: prop.loc.start.offset })
+    // Nothing lies beside a page: such an address can lead nowhere.
+    if (ELEMENTS_OF_FILES.has(node.tag) && NAMES_OF_ADDRESSES.has(prop.name) && /^\s*(?:\.{1,2}\/|~|@\/)/.test(content)) {
+      const message = `The address "${content.slice(0, 80)}" does not lead to an asset.`
+      seen.errors.push(refusal('PAGE_ASSET_NOT_ALLOWED', message, { source, offset: prop.loc.start.offset }))
     }
   }
-  for (const child of node.children ?? []) if (typeof child === 'object') collectAssets(child, seen)
+  for (const child of node.children ?? []) if (typeof child === 'object') readAddresses(child, source, seen)
 }
 
 const IN_STYLE = /(url\(\s*["']?)(@assets\/[^"'()]+?)(?=["']?\s*\))/g

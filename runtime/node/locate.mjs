@@ -2,24 +2,121 @@
  * Turns what Vite and its plugins throw into errors in the author's source (V8).
  *
  * They speak of compiled code, of blocks as if they were files, or of no place at all; the inspection has kept enough of
- * the source to do better.
+ * the source to do better. What is left without a place still names its file.
  */
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+import { compileTemplate, parse as parseVue } from 'vue/compiler-sfc'
 import { refusal } from './errors.mjs'
 import { Refused } from './guard.mjs'
-import { nearNames } from './imports.mjs'
+import { judge, nearNames } from './imports.mjs'
 
 export function locate(thrown, task, found) {
   const all = Array.isArray(thrown?.errors) && thrown.errors.length ? thrown.errors : [thrown]
-  const located = all.filter((e) => !isOurs(e)).map((e) => locateOne(e, task, found))
+  const foreign = all.filter((error) => !isOurs(error))
+  const located = foreign.flatMap((error) => locateOne(error, task, found))
   if (located.length || found.errors.length) return located
-  return [refusal('PAGE_COMPILE_FAILED', 'The compiler gave up without a reason.')]
+  return [refusal('PAGE_COMPILE_FAILED', 'The compiler gave up without a reason.', { source: task.source(task.entry), offset: 0 })]
 }
 
+/** The build was ended by the guard, which has put its error where it belongs. */
 function isOurs(error) {
   return error instanceof Refused || error?.cause instanceof Refused || error?.name === 'Refused'
 }
 
 function locateOne(error, task, found) {
-  if (process.env.PAGEGATE_DEBUG_ERRORS) console.error(error, { ...error })
-  return refusal('PAGE_COMPILE_FAILED', String(error.message))
+  if (error.code === 'MISSING_EXPORT') return [missingExport(error, task, found)]
+  const logical = task.logicalOf(error.id ?? error.loc?.file ?? '')
+  const message = plainMessage(error, task, found)
+  if (!logical) return [refusal('PAGE_COMPILE_FAILED', message, { source: task.source(task.entry), offset: 0 })]
+  const source = task.source(logical)
+  if (/[?&]type=style/.test(error.id ?? '')) return [styleError(error, message, source, found.styles.get(logical))]
+  if (error.plugin === 'vite:vue') return vueErrors(error, message, source)
+  const offset = error.loc?.line ? source.offsetOf(error.loc.line, (error.loc.column ?? 0) + 1) : 0
+  return [refusal('PAGE_COMPILE_FAILED', message, { source, offset, plugin: error.plugin })]
+}
+
+/** Rolldown names both modules; the import table knows where the name was written. */
+function missingExport(error, task, found) {
+  const name = /"([^"]+)" is not exported/.exec(stripVTControlCharacters(error.message))?.[1] ?? 'default'
+  const exporter = task.logicalOf(error.exporter)
+  const importer = task.logicalOf(error.id)
+  const what = name === 'default' ? 'has no default export' : `does not export "${name}"`
+  if (!importer) {
+    const source = task.source(task.entry)
+    const offset = Math.max(0, source.text.search(/^\s*export\b/m))
+    const hint = 'Write the component of the page as `export default function Page() { … }`.'
+    return refusal('PAGE_EXPORT_NOT_FOUND', `The page ${what}.`, { source, offset, hint })
+  }
+  const source = task.source(importer)
+  const written = (found.imports.get(importer) ?? []).filter((i) => judge(i.specifier, importer, task).module === exporter)
+  const place = written.flatMap((i) => i.names).find((n) => n.name === name) ?? written[0]
+  const exported = found.exports.get(exporter) ?? []
+  const near = nearNames(name, exported)
+  const hint = near.length
+    ? `Did you mean ${near.join(' or ')}?`
+    : `It exports ${exported.length ? exported.slice(0, 12).join(', ') : 'nothing'}: import one of these, or add the export there.`
+  const specifier = written[0]?.specifier ?? `@${exporter}`
+  return refusal('PAGE_EXPORT_NOT_FOUND', `"${specifier}" ${what}.`, { source, offset: place?.offset ?? 0, hint })
+}
+
+/** Tailwind says which class, function or at-rule it did not like, and nowhere where it stood. */
+function styleError(error, message, source, styles = []) {
+  const index = Number(/[?&]index=(\d+)/.exec(error.id)?.[1] ?? 0)
+  const style = styles[index] ?? { offset: 0, text: source.text }
+  const quoted = [...message.matchAll(/`([^`]+)`/g)].flatMap((m) => [m[1], m[1].replace(/^@?\w+ ?\(|\)$/g, '')])
+  const at = quoted.map((words) => style.text.indexOf(words)).find((position) => position !== -1) ?? 0
+  return refusal('PAGE_STYLE_SYNTAX', `${message.replace(/\.$/, '')}.`, { source, offset: style.offset + at, plugin: error.plugin })
+}
+
+function vueErrors(error, message, source) {
+  const framed = placeInFrame(stripVTControlCharacters(error.message))
+  if (framed) {
+    const offset = source.offsetOf(framed.line, framed.column)
+    return [refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: 'vue' })]
+  }
+  const offset = error.loc?.line ? source.offsetOf(error.loc.line, error.loc.column) : 0
+  const first = refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset, plugin: 'vue' })
+  // The plugin stops at the first error of a template; the compiler itself would have told them all.
+  return [first, ...templateErrors(source).filter((e) => e.line !== first.line || e.message !== first.message)]
+}
+
+function templateErrors(source) {
+  const { descriptor } = parseVue(source.text, { filename: source.path, sourceMap: false })
+  if (!descriptor.template?.ast) return []
+  const typescript = (descriptor.scriptSetup ?? descriptor.script)?.lang === 'ts'
+  const { errors } = compileTemplate({
+    source: descriptor.template.content,
+    ast: descriptor.template.ast,
+    filename: source.path,
+    id: 'page',
+    transformAssetUrls: false,
+    compilerOptions: { expressionPlugins: typescript ? ['typescript'] : [] },
+  })
+  return errors
+    .filter((e) => e.loc)
+    .map((e) => refusal('PAGE_TEMPLATE_SYNTAX', e.message, { source, offset: e.loc.start.offset, plugin: 'vue' }))
+}
+
+/** The Vue compiler draws the line of the whole file into its messages: `12  |  text`, and carets below. */
+function placeInFrame(message) {
+  const lines = message.split('\n')
+  for (const [index, text] of lines.entries()) {
+    const caret = /^\s*\|  ( *)\^/.exec(text)
+    const above = index > 0 && /^(\d+)\s*\|  (.*)$/.exec(lines[index - 1])
+    // A caret behind the end of its line stands for the line break; the next one is the place.
+    if (caret && above && caret[1].length < above[2].length) return { line: Number(above[1]), column: caret[1].length + 1 }
+  }
+  return null
+}
+
+/** The first paragraph without frames, and without anything of this machine. */
+function plainMessage(error, task, found) {
+  let text = stripVTControlCharacters(String(error.message)).split(/\n\n|\n\s*╭/)[0]
+  text = text.replace(/^\[@?vue\/compiler-sfc\]\s*|^\[[A-Z_]+\]\s*/, '').replace(/\s*\(\d+:\d+\)\s*$/, '')
+  for (const logical of found.paths) text = text.replaceAll(task.file(logical), logical)
+  for (const folder of [task.dir, path.relative(process.cwd(), task.dir), import.meta.dirname]) {
+    if (folder) text = text.replaceAll(`${folder}/`, '').replaceAll(folder, '')
+  }
+  return text.replace(/[^\s"'`()]*node_modules[^\s"'`()]*/g, 'a package').trim()
 }
