@@ -22,7 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pagegate.deploy.keeper import EXIT_BUSY, Child, Keeper, Say, StartRefused, make_room
+from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, Child, Keeper, Say, StartRefused, make_room
+
+ADDRESS_FILE = "address"  # in the data folder while all three answer: where `pagegate user` finds the server
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def plan(options: LiteOptions) -> list[Child]:
         "REDIS_URL": "memory://lite",
         "ASSET_STORAGE_LOCAL_DIR": str(data / "objects"),
         "RUNTIME_RSA_PRIVATE_KEY_FILE": str(data / "runtime_rsa_key.pem"),
+        "OPERATOR_TOKEN_FILE": str(data / "operator_token"),
         "RENDER_WORKER_ID": "renderer-1",
         **options.environment,
         "BACKEND_HOST": options.host,
@@ -69,6 +72,7 @@ def plan(options: LiteOptions) -> list[Child]:
         "RUNTIME_PORT": str(runtime_port),
         "RUNTIME_PUBLIC_URL": runtime_url,
         "RUNTIME_BASE_URLS": runtime_url,
+        "RUNTIME_BACKEND_BASE_URLS": backend_url,
         "RENDERER_HOST": "127.0.0.1",
         "RENDERER_PORT": str(renderer_port),
         "RENDER_RUNTIME_NAVIGATION_BASE_URL": runtime_url + "/",
@@ -105,6 +109,7 @@ def data_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        (folder / ADDRESS_FILE).unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -156,3 +161,37 @@ async def _supervise(keepers: list[Keeper], stop: asyncio.Event, ready: Callable
         for task in (*keeping, announcing, stopping):
             task.cancel()
         await asyncio.gather(*keeping, announcing, stopping, return_exceptions=True)
+
+
+def run_lite(data: Path, host: str, port: int, env_file: Path | None) -> int:
+    """`pagegate lite`, until a signal; the exit code."""
+
+    def say(line: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"lite  {line}\n")
+
+    def ready(children: list[Child]) -> None:
+        url = next(child.url for child in children if child.name == "backend")
+        (data / ADDRESS_FILE).write_text(url + "\n", encoding="utf-8")
+        say(f"pagegate is at {url}   (data and logs in {data}, stop with Ctrl-C)")
+        where = "" if data == Path("data") else f" --data {data}"
+        say(f"make an administrator and its token:  pagegate user create NAME --admin{where}")
+
+    try:
+        options = LiteOptions(data=data, host=host, port=port, environment=_settings_of(env_file))
+        return asyncio.run(run(options, say, ready))
+    except StartRefused as refused:
+        say(f"cannot start: {refused}")
+        return refused.exit_code
+
+
+def _settings_of(env_file: Path | None) -> dict[str, str]:
+    """What the operator set: the file's settings under the environment's. The children check them."""
+    from_file: dict[str, str] = {}
+    if env_file is not None:
+        from dotenv import dotenv_values  # comes with pydantic-settings; reading one file is all that is needed here
+
+        if not env_file.is_file():
+            raise StartRefused(f"{env_file}: there is no such file", EXIT_REFUSED)
+        from_file = {name: value for name, value in dotenv_values(env_file).items() if value}
+    return {**from_file, **os.environ}

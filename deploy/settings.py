@@ -7,6 +7,7 @@ without ever showing a secret. A process gets its own class only, so a part's se
 
 import difflib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -155,6 +156,8 @@ class BackendSettings(_HoldsCredential):
     web_concurrency: Count = 1
     uvicorn_workers: Count = 1
 
+    operator_token_file: Path = Path("data/operator_token")
+
     database_url: str
     redis_url: str
     asset_storage_driver: Literal["local"] = "local"
@@ -201,12 +204,7 @@ class BackendSettings(_HoldsCredential):
     @field_validator("runtime_base_urls", mode="before")
     @classmethod
     def _urls_from_text(cls, value: Any) -> Any:
-        """A JSON list, or addresses with commas between."""
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith("["):
-            return _json(value)
-        return [part.strip() for part in value.split(",") if part.strip()]
+        return _url_list(value)
 
     @field_validator("runtime_base_urls")
     @classmethod
@@ -251,12 +249,23 @@ class RuntimeSettings(ProcessSettings):
     runtime_host: str = "127.0.0.1"
     runtime_port: Port = 8081
     runtime_public_url: str | None = None  # how the Renderer reaches this Runtime's outputs
+    runtime_backend_base_urls: Annotated[list[str], NoDecode] = ["http://127.0.0.1:8080"]  # it fetches from no other
     runtime_node: Path | None = None  # the Node to use; else the environment's own or the system's
     runtime_vite_task_concurrency: Count
     runtime_vite_task_queue_size: Count = 16
     runtime_vite_task_queue_wait_timeout_ms: Annotated[int, Field(ge=1)] = 45_000
     runtime_diagnostics_worker_max_tasks: Count = 25
     runtime_diagnostics_worker_reuse_enabled: bool = True
+
+    @field_validator("runtime_backend_base_urls", mode="before")
+    @classmethod
+    def _urls_from_text(cls, value: Any) -> Any:
+        return _url_list(value)
+
+    @field_validator("runtime_backend_base_urls")
+    @classmethod
+    def _backends_are_urls(cls, value: list[str]) -> list[str]:
+        return [_http_url(url) for url in value]
 
     @field_validator("runtime_public_url")
     @classmethod
@@ -283,6 +292,15 @@ class RendererSettings(_HoldsCredential):
     @classmethod
     def _bases_are_urls(cls, value: str) -> str:
         return _http_url(value) + "/"
+
+
+def _url_list(value: Any) -> Any:
+    """A JSON list, or addresses with commas between."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _json(value)
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _json(value: str) -> Any:
@@ -338,7 +356,7 @@ def setting_names() -> list[str]:
     return sorted({name.upper() for kind in PROCESSES for name in kind.model_fields})
 
 
-def misspelt(environment: Mapping[str, str]) -> list[str]:
+def misspelt(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Warnings about variables that are nearly a setting's name: they would silently have no effect."""
     known = setting_names()
     return [

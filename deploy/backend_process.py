@@ -1,0 +1,123 @@
+"""The Backend as a process: its options from the settings, its door, and the order of its end (Q10, S6).
+
+At the stop the streams end first, then the queue drains while the door is still open, because compiles in hand read
+their sources through it; then the door closes and the system stops.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pykka
+
+from pagegate.actors.agents.runs import CancelRun, RunLimits, StartApiRun
+from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall
+from pagegate.actors.jobs.page_check import CheckLimits
+from pagegate.actors.kernel import ask
+from pagegate.actors.queues.queue import Drain
+from pagegate.actors.queues.worker import LeaseTimes
+from pagegate.actors.rendering.coordinator import RenderLimits
+from pagegate.actors.systems.backend import BackendOptions, BackendSystem, RenderWorkerOptions
+from pagegate.deploy.keeper import EXIT_BUSY
+from pagegate.deploy.operator_token import ensure_operator
+from pagegate.deploy.process import Kind, ProcessRefused, Serving
+from pagegate.deploy.settings import BackendSettings
+from pagegate.http.backend.app import make_app
+from pagegate.http.backend.parts import ApiLimits, BackendParts, RunStarted
+from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
+
+
+def backend_options(settings: BackendSettings) -> BackendOptions:
+    """The Backend's slice of the settings."""
+    return BackendOptions(
+        database_url=settings.database_url,
+        objects_dir=settings.asset_storage_local_dir,
+        signing_key_file=settings.runtime_rsa_private_key_file,
+        signing_key_id=settings.runtime_rsa_key_id,
+        internal_url=settings.backend_internal_url or f"http://127.0.0.1:{settings.backend_port}",
+        runtime_urls=settings.runtime_base_urls,
+        render_workers=[RenderWorkerOptions(worker.id, worker.base_url) for worker in settings.render_workers_config],
+        render_credential=settings.credential(),
+        mutation_concurrency=settings.ai_page_mutation_concurrency,
+        lease=LeaseTimes(settings.durable_job_lease_seconds, settings.durable_job_heartbeat_seconds),
+        run_limits=RunLimits(
+            active_jobs_max=settings.ai_page_mutation_max_active_jobs,
+            batch_size_max=settings.ai_page_mutation_max_batch_size,
+            source_bytes_max=settings.page_source_max_bytes,
+        ),
+        check_limits=CheckLimits(
+            compile_request_timeout_s=settings.runtime_diagnostics_request_timeout_seconds,
+            render_queue_max=settings.render_queue_size,
+            render_workspace_queue_max=settings.render_workspace_queue_size,
+        ),
+        render_limits=RenderLimits(
+            global_max=settings.render_global_concurrency,
+            workspace_max=settings.render_workspace_concurrency,
+            attempts_max=settings.render_max_attempts,
+            budget_s=settings.render_request_timeout_seconds,
+        ),
+        check_inflight_max=settings.runtime_check_max_inflight,
+        state_bytes_max=settings.runtime_state_memory_max_bytes,
+        state_sweep_s=settings.runtime_artifact_sweep_interval_seconds,
+    )
+
+
+class _AgentRuns:
+    """The door's way to the `AgentRuns` actor: its messages as calls."""
+
+    def __init__(self, ref: pykka.ActorRef[Any]) -> None:
+        self._ref = ref
+
+    async def start_api_run(
+        self,
+        user_id: int,
+        project_id: int,
+        calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall],
+        idempotency_key: str | None,
+        skip_visual_verification: bool,
+    ) -> RunStarted:
+        message = StartApiRun(user_id, project_id, tuple(calls), idempotency_key, skip_visual_verification)
+        return await ask(self._ref, message)
+
+    async def cancel_run(self, run_id: int, user_id: int) -> None:
+        await ask(self._ref, CancelRun(run_id, user_id))
+
+
+@asynccontextmanager
+async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
+    """Raises `ProcessRefused` when the database is locked or away, or the signing key cannot be used."""
+    options = backend_options(settings)
+    system = BackendSystem(options)
+    try:
+        await system.__aenter__()
+    except (SingleProcessLockHeld, DatabaseUnavailable) as error:
+        raise ProcessRefused(str(error), EXIT_BUSY) from error
+    except ValueError as error:
+        raise ProcessRefused(str(error)) from error
+    try:
+        await ensure_operator(system.db, settings.operator_token_file)
+        parts = BackendParts(
+            db=system.db,
+            objects=system.objects,
+            artifacts=system.artifacts,
+            agent_runs=_AgentRuns(system.agent_runs),
+            tickets=system.tickets,
+            feed=system.feed,
+            limits=ApiLimits(
+                batch_size_max=settings.ai_page_mutation_max_batch_size,
+                source_bytes_max=settings.page_source_max_bytes,
+            ),
+            registry=system.registry,
+            render_workers=len(options.render_workers),
+        )
+
+        async def drain() -> None:
+            system.feed.close()
+            await ask(system.queue, Drain(options.drain_grace_s))
+
+        yield Serving(make_app(parts), settings.backend_host, settings.backend_port, drain)
+    finally:
+        await system.__aexit__()
+
+
+BACKEND = Kind("backend", BackendSettings, serving)

@@ -1,0 +1,183 @@
+"""`pagegate`: the commands, thin on purpose. Each imports what it needs when it runs, so `--help` costs nothing.
+
+Owns the command line's words and exit codes: 0 good, 1 a page was refused (or a command failed at the server), 2 the
+command makes no sense or the machine failed; the processes use those of `process.py`; 130 after Ctrl-C.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXIT_REFUSED_PAGE = 1
+EXIT_USAGE = 2
+
+app = typer.Typer(
+    help="The gate in front of the save: compile, render, measure and photograph pages before they are committed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+user_app = typer.Typer(help="Users and tokens of a running server, over HTTP.", no_args_is_help=True)
+app.add_typer(user_app, name="user")
+
+EnvFile = Annotated[Path | None, typer.Option("--env-file", help="Settings, as in deploy/.env.example.")]
+Host = Annotated[str | None, typer.Option(help="Where to listen.")]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="0: any free port.")]
+Url = Annotated[str | None, typer.Option(envvar="PAGEGATE_URL", help="The server. Default: what `pagegate lite` left.")]
+Token = Annotated[
+    str | None, typer.Option(envvar="PAGEGATE_TOKEN", help="An administrator's token. Default: the operator's.")
+]
+Data = Annotated[Path, typer.Option(envvar="PAGEGATE_DATA", help="The data folder of `pagegate lite`.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"pagegate {version('pagegate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Every command explains itself with --help."""
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pages: .vue or .tsx.")],
+    canvas: Annotated[str, typer.Option(help="1280x720, or 1280xauto for pages of their own height.")] = "1280x720",
+    project: Annotated[
+        Path | None,
+        typer.Option(help="Where components/, assets/ and pages/ are. Default: beside each page."),
+    ] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Keep the pictures in this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line for each page.")] = False,
+) -> None:
+    """Judge pages on this machine; nothing needs to run beforehand.
+
+    Exit code 0: every page may be saved. 1: one is refused. 2: the machine failed, or the command makes no sense.
+    """
+    from pagegate.deploy.check import run_check
+    from pagegate.deploy.pages import BadArguments
+
+    try:
+        code = run_check(files, canvas=canvas, project=project, pictures=pictures, as_json=as_json)
+    except BadArguments as bad:
+        for problem in bad.problems:
+            typer.echo(f"pagegate check: {problem}", err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    raise typer.Exit(code)
+
+
+@app.command()
+def lite(
+    data: Data = Path("data"),
+    host: Annotated[str, typer.Option(help="Where the Backend listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The Backend's port; 0: any free one.")] = 8080,
+    env_file: EnvFile = None,
+) -> None:
+    """Backend, Runtime and Renderer on one machine, under one supervisor, with everything in one folder."""
+    from pagegate.deploy.lite import run_lite
+
+    raise typer.Exit(run_lite(data, host, port, env_file))
+
+
+@app.command()
+def serve(env_file: EnvFile = None, host: Host = None, port: Port = None) -> None:
+    """The Backend: API, jobs, storage. Never starts a browser."""
+    _process("serve", env_file, backend_host=host, backend_port=port)
+
+
+@app.command()
+def runtime(env_file: EnvFile = None, host: Host = None, port: Port = None) -> None:
+    """The Runtime: compiles pages with Vite."""
+    _process("runtime", env_file, runtime_host=host, runtime_port=port)
+
+
+@app.command()
+def renderer(
+    env_file: EnvFile = None,
+    host: Host = None,
+    port: Port = None,
+    print_profile: Annotated[
+        bool, typer.Option("--print-profile", help="Print the render profile and its digest, then end.")
+    ] = False,
+) -> None:
+    """The Renderer: looks at pages with one Chromium at a time."""
+    if print_profile:
+        from pagegate.deploy.renderer_process import print_profile as show
+
+        raise typer.Exit(show(env_file))
+    _process("renderer", env_file, renderer_host=host, renderer_port=port)
+
+
+@app.command()
+def bench(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each thing.")] = 20,
+) -> None:
+    """Measure pagegate beside what people do without it; ratios in one run."""
+    from pagegate.deploy.bench.run import run_bench
+
+    raise typer.Exit(run_bench(json_file, rounds))
+
+
+@user_app.command("create")
+def user_create(
+    name: Annotated[str, typer.Argument(help="How people call the user.")],
+    admin: Annotated[bool, typer.Option("--admin", help="May manage users.")] = False,
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """Create a user and print its first token, which is shown this once."""
+    from pagegate.deploy.users import create_user
+
+    raise typer.Exit(create_user(name, admin=admin, url=url, token=token, data=data))
+
+
+@user_app.command("list")
+def user_list(url: Url = None, token: Token = None, data: Data = Path("data")) -> None:
+    """List users and their tokens."""
+    from pagegate.deploy.users import list_users
+
+    raise typer.Exit(list_users(url=url, token=token, data=data))
+
+
+@user_app.command("revoke")
+def user_revoke(
+    token_id: Annotated[int, typer.Argument(help="As `pagegate user list` shows it.")],
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """Revoke a token."""
+    from pagegate.deploy.users import revoke_token
+
+    raise typer.Exit(revoke_token(token_id, url=url, token=token, data=data))
+
+
+def _process(name: str, env_file: Path | None, **given: Any) -> None:
+    from pagegate.deploy.process import run_process
+
+    raise typer.Exit(run_process(name, env_file, **given))
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app(prog_name="pagegate")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

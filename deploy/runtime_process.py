@@ -1,0 +1,41 @@
+"""The Runtime as a process: its options from the settings, and its door."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.deploy.process import Kind, ProcessRefused, Serving
+from pagegate.deploy.settings import RuntimeSettings
+from pagegate.http.runtime import runtime_app
+from pagegate.runtime.node_worker import NodeMissing
+
+
+def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
+    """The Runtime's slice of the settings."""
+    return RuntimeOptions(
+        public_base_url=settings.runtime_public_url or f"http://127.0.0.1:{settings.runtime_port}",
+        backend_base_urls=tuple(settings.runtime_backend_base_urls),
+        check_slots=settings.runtime_vite_task_concurrency,
+        queue_size_max=settings.runtime_vite_task_queue_size,
+        queue_wait_timeout_s=settings.runtime_vite_task_queue_wait_timeout_ms / 1000,
+        worker_tasks_max=settings.runtime_diagnostics_worker_max_tasks,
+        worker_reuse=settings.runtime_diagnostics_worker_reuse_enabled,
+        node=settings.runtime_node,
+    )
+
+
+@asynccontextmanager
+async def serving(settings: RuntimeSettings) -> AsyncIterator[Serving]:
+    """Raises `ProcessRefused` when this machine cannot compile."""
+    system = RuntimeSystem(runtime_options(settings))
+    try:
+        try:
+            await system.start()
+        except NodeMissing as error:
+            raise ProcessRefused(str(error)) from error
+        yield Serving(runtime_app(system), settings.runtime_host, settings.runtime_port)
+    finally:
+        await system.stop()
+
+
+RUNTIME = Kind("runtime", RuntimeSettings, serving)
