@@ -157,6 +157,8 @@ def refusal_of(error: Exception) -> ApiError | None:
         return error
     if isinstance(error, ToolCallsRefused):
         return ApiError(error.code, error.message, error.hint or None, headers=_retry_after(error.code))
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        return ApiError("METHOD_NOT_ALLOWED", headers={"Allow": ",".join(sorted(error.allowed_methods))})
     code = next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), None)
     if code is None:
         return None
@@ -170,7 +172,6 @@ def _retry_after(code: str) -> dict[str, str]:
 # Errors of other modules that need nothing but their code.
 _CODE_OF_ERROR: dict[type[Exception], str] = {
     web.HTTPNotFound: "ROUTE_NOT_FOUND",
-    web.HTTPMethodNotAllowed: "METHOD_NOT_ALLOWED",
     web.HTTPRequestEntityTooLarge: "REQUEST_BODY_TOO_LARGE",
     DatabaseUnavailable: "DATABASE_UNAVAILABLE",
     ObjectStoreUnavailable: "OBJECT_STORE_UNAVAILABLE",

@@ -5,7 +5,8 @@ the jobs.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,14 @@ class World:
     @property
     def project(self) -> str:
         return f"/projects/{self.project_id}"
+
+    @asynccontextmanager
+    async def another_door(self, **changed: Any) -> AsyncIterator[str]:
+        """A second door on the same parts but for those `changed`; its address."""
+        server = TestServer(make_app(replace(self.parts, registry=CollectorRegistry(), **changed)))
+        await server.start_server()
+        yield str(server.make_url("")).rstrip("/")
+        await server.close()
 
 
 LIMITS = ApiLimits(batch_size_max=4, source_bytes_max=64 * 1024, asset_bytes_max=512 * 1024, streams_max=6)
