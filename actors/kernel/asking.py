@@ -23,9 +23,13 @@ async def ask(ref: pykka.ActorRef[Any], message: Asks[R], timeout_s: float | Non
     """
     future = ref.ask(message, block=False)
     assert isinstance(future, LoopFuture), "only actors of this kernel can be asked"
-    async with asyncio.timeout(timeout_s):
-        answer: R = await future
-        return answer
+    answer: R
+    if timeout_s is None:
+        answer = await future
+    else:
+        async with asyncio.timeout(timeout_s):
+            answer = await future
+    return answer
 
 
 async def stop(ref: pykka.ActorRef[Any]) -> None:

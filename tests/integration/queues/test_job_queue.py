@@ -1,0 +1,297 @@
+"""The queue and its workers on real databases, with a kind of job whose work the test decides."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pykka
+import pytest
+from sqlalchemy import update
+
+from pagegate.actors.kernel import ask, stop
+from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
+from pagegate.actors.queues.queue import CancelHint, Drain, GetQueueState, JobQueue, JobsSubmitted, Pause, Resume
+from pagegate.actors.queues.worker import JobWorker, LeaseTimes
+from pagegate.storage import jobs, schema
+from pagegate.storage.engine import Database, Tx
+from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
+from pagegate.storage.lease import require_held
+from tests.integration.storage.conftest import World
+
+TIMES = LeaseTimes(lease_s=60.0, heartbeat_s=0.05)
+
+
+class Scripted:
+    """A kind whose `work` each test sets. `started` and `over` are signals to wait on."""
+
+    name = PAGE_MUTATION
+
+    def __init__(self) -> None:
+        self.work: Callable[[ClaimedJob], Awaitable[Settle]] = self.succeed
+        self.claims: list[ClaimedJob] = []
+        self.over: asyncio.Queue[int] = asyncio.Queue()
+        self.started: asyncio.Queue[int] = asyncio.Queue()
+        self.told: list[str] = []
+
+    def log_event(self, what: str) -> str:
+        return f"scripted.{what}"
+
+    async def execute(self, job: ClaimedJob) -> Settle:
+        self.claims.append(job)
+        self.started.put_nowait(job.id)
+        return await self.work(job)
+
+    async def tell(self, tx: Tx, job: ClaimedJob, end: End) -> None:
+        self.told.append(end.event)
+
+    async def ended(self, job: ClaimedJob) -> None:
+        self.over.put_nowait(job.id)
+
+    async def succeed(self, job: ClaimedJob) -> Settle:
+        async def settle(tx: Tx) -> End:
+            return End("finish", result={"attempt": job.lease.fence})
+
+        return settle
+
+    async def hang(self, job: ClaimedJob) -> Settle:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def raises(self, *errors: BaseException) -> None:
+        """The first executions raise these, one each; the next succeeds."""
+        left = list(errors)
+
+        async def work(job: ClaimedJob) -> Settle:
+            if left:
+                raise left.pop(0)
+            return await self.succeed(job)
+
+        self.work = work
+
+
+class Lane:
+    """A queue with its workers over the test's database."""
+
+    def __init__(self, world: World, kind: Scripted, workers: int = 1, times: LeaseTimes = TIMES) -> None:
+        self.world, self.kind = world, kind
+        self.workers = [JobWorker.start(world.db, kind, times, 10) for _ in range(workers)]
+        self.queue: pykka.ActorRef[Any] = JobQueue.start(
+            world.db, PAGE_MUTATION, "host:1:abc", self.workers, times, poll_s=0.05, sweep_s=0.05
+        )
+
+    async def stop(self) -> None:
+        await stop(self.queue)
+        for worker in self.workers:
+            await stop(worker)
+
+    async def is_over(self, job_id: int) -> Any:
+        """Wait until the job's worker is done with it; the job's row then."""
+        async with asyncio.timeout(10):
+            while await self.kind.over.get() != job_id:
+                pass
+        return await self.world.job(job_id)
+
+    async def has_started(self) -> int:
+        async with asyncio.timeout(10):
+            return await self.kind.started.get()
+
+
+@pytest.fixture
+async def world(db: Database) -> World:
+    world = World(db)
+    await world.settle_in()
+    return world
+
+
+@pytest.fixture
+async def lane(world: World) -> AsyncIterator[Lane]:
+    lane = Lane(world, Scripted())
+    yield lane
+    await lane.stop()
+
+
+async def until(job_is: Callable[[Any], bool], lane: Lane, job_id: int) -> Any:
+    async with asyncio.timeout(10):
+        while not job_is(row := await lane.world.job(job_id)):
+            await asyncio.sleep(0.01)
+    return row
+
+
+async def make_available(db: Database) -> None:
+    """End every backoff now."""
+    async with db.write() as tx:
+        await tx.execute(update(schema.ai_page_mutation_jobs).values(available_at=tx.now))
+
+
+async def test_a_submitted_job_is_claimed_run_and_ended_with_its_external_task(lane: Lane) -> None:
+    submitted = await lane.world.submit("a")
+    lane.queue.tell(JobsSubmitted())
+    row = await lane.is_over(submitted.job_ids[0])
+    assert (row.status, row.result) == ("succeeded", {"attempt": 1})
+    assert await lane.world.tasks(submitted.run_id) == [("succeeded", {"attempt": 1})]
+    assert await lane.world.batch_state(submitted.run_id) == "ready"
+
+
+async def test_a_lost_wake_up_costs_one_poll(lane: Lane) -> None:
+    submitted = await lane.world.submit("a")
+    assert (await lane.is_over(submitted.job_ids[0])).status == "succeeded"
+
+
+async def test_a_queue_claims_no_more_than_it_has_free_workers(world: World) -> None:
+    kind = Scripted()
+    kind.work = kind.hang
+    lane = Lane(world, kind, workers=2)
+    await world.submit("a", "b", "c")
+    lane.queue.tell(JobsSubmitted())
+    await lane.has_started()
+    await lane.has_started()
+    assert (await ask(lane.queue, GetQueueState())).free == frozenset()
+    assert (await world.read(jobs.queue_counts, PAGE_MUTATION)).pending == 1
+    await lane.stop()
+
+
+async def test_a_worker_whose_lease_was_taken_writes_nothing(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    submitted = await lane.world.submit("a")
+    await lane.has_started()
+    (first,) = lane.kind.claims
+    lane.kind.work = lane.kind.succeed
+    await lane.world.expire(first.lease)  # as if it had been paused; the sweep rescues, and the heartbeat notices
+    row = await until(lambda row: row.status == "succeeded", lane, submitted.job_ids[0])
+    assert row.result == {"attempt": 2}
+    assert row.lease_losses == 1
+    assert lane.kind.told == ["finish"]
+
+
+async def test_infrastructure_failures_are_tried_again_and_counted(lane: Lane) -> None:
+    lane.kind.raises(TryLater("RUNTIME_UNREACHABLE", "gone"), TryLater("RENDER_QUEUE_FULL", "full", counts=False))
+    submitted = await lane.world.submit("a")
+    row = await lane.is_over(submitted.job_ids[0])
+    assert (row.status, row.infra_failures, row.error_code) == ("pending", 1, "RUNTIME_UNREACHABLE")
+    assert row.available_at > row.heartbeat_at
+    await make_available(lane.world.db)
+    row = await lane.is_over(submitted.job_ids[0])
+    assert (row.status, row.infra_failures) == ("pending", 1), "a full queue uses up no budget"
+    await make_available(lane.world.db)
+    row = await lane.is_over(submitted.job_ids[0])
+    assert (row.status, row.attempt) == ("succeeded", 3)
+
+
+async def test_a_used_up_budget_ends_the_job_with_the_infrastructure_code_and_what_was_known(lane: Lane) -> None:
+    lane.kind.raises(TryLater("RENDER_SERVICE_UNAVAILABLE", "gone", result={"status": "unavailable"}))
+    await ask(lane.queue, Pause())
+    submitted = await lane.world.submit("a")
+    async with lane.world.db.write() as tx:
+        await tx.execute(update(schema.ai_page_mutation_jobs).values(infra_failures=10))
+    await ask(lane.queue, Resume())
+    row = await until(lambda row: row.status == "failed", lane, submitted.job_ids[0])
+    assert row.error_code == "RENDER_SERVICE_UNAVAILABLE"
+    assert await lane.world.tasks(submitted.run_id) == [("failed", {"status": "unavailable"})]
+
+
+async def test_a_job_past_its_deadline_is_not_tried_again(lane: Lane) -> None:
+    lane.kind.raises(TryLater("RUNTIME_VITE_QUEUE_FULL", "full", counts=False))
+    submitted = await lane.world.submit("a", job_deadline_ms=1)
+    row = await until(lambda row: row.status == "failed", lane, submitted.job_ids[0])
+    assert row.error_code == "RUNTIME_VITE_QUEUE_FULL"
+
+
+async def test_a_bug_in_the_work_is_counted_and_does_not_stop_the_queue(lane: Lane) -> None:
+    lane.kind.raises(ZeroDivisionError())
+    bad, good = (await lane.world.submit("a", "b")).job_ids
+    row = await lane.is_over(bad)
+    assert (row.status, row.error_code, row.infra_failures) == ("pending", "JOB_CRASHED", 1)
+    assert (await lane.is_over(good)).status == "succeeded"
+
+
+async def test_a_running_job_that_is_cancelled_stops_and_ends_as_cancelled(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    submitted = await lane.world.submit("a")
+    job_id = await lane.has_started()
+    assert await lane.world.write(jobs.request_cancel, PAGE_MUTATION, job_id) == "requested"
+    lane.queue.tell(CancelHint(job_id))
+    row = await lane.is_over(job_id)
+    assert row.status == "cancelled"
+    assert [state for state, _ in await lane.world.tasks(submitted.run_id)] == ["cancelled"]
+
+
+async def test_a_cancel_without_the_hint_is_read_at_the_next_heartbeat(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    await lane.world.submit("a")
+    job_id = await lane.has_started()
+    await lane.world.write(jobs.request_cancel, PAGE_MUTATION, job_id)
+    assert (await lane.is_over(job_id)).status == "cancelled"
+
+
+async def test_a_drain_waits_for_running_jobs_then_gives_back_what_is_left(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    running, waiting = (await lane.world.submit("a", "b")).job_ids
+    await lane.has_started()
+    await asyncio.wait_for(ask(lane.queue, Drain(grace_s=0.01)), 10)
+    row = await lane.world.job(running)
+    assert (row.status, row.worker_id, row.infra_failures, row.lease_losses) == ("pending", None, 0, 0)
+    assert (await lane.world.job(waiting)).attempt == 0, "a draining queue claims nothing"
+
+
+async def test_a_paused_lane_claims_nothing_until_it_is_resumed(lane: Lane) -> None:
+    await ask(lane.queue, Pause())
+    submitted = await lane.world.submit("a")
+    lane.queue.tell(JobsSubmitted())
+    assert not (await ask(lane.queue, GetQueueState())).may_claim
+    assert (await lane.world.job(submitted.job_ids[0])).attempt == 0
+    await ask(lane.queue, Resume())
+    assert (await lane.is_over(submitted.job_ids[0])).status == "succeeded"
+
+
+async def test_a_worker_that_crashed_is_used_again(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    submitted = await lane.world.submit("a", "b")
+    await lane.has_started()
+    lane.kind.work = lane.kind.succeed
+    lane.workers[0].tell(pykka.messages.ProxyCall(("no_such_method",), (), {}))
+    row = await until(lambda row: row.status == "succeeded", lane, submitted.job_ids[1])
+    assert row.attempt == 1
+
+
+async def test_a_settlement_that_no_longer_fits_is_made_again_and_leaves_nothing(lane: Lane) -> None:
+    async def work(job: ClaimedJob) -> Settle:
+        async def settle(tx: Tx) -> End:
+            if len(lane.kind.claims) == 1:
+                await tx.execute(update(schema.ai_page_mutation_jobs).values(page_code="half-written"))
+                raise StartOver
+            return End("finish")
+
+        return settle
+
+    lane.kind.work = work
+    submitted = await lane.world.submit("a")
+    row = await lane.is_over(submitted.job_ids[0])
+    assert (row.status, row.attempt, row.page_code) == ("succeeded", 1, "a")
+    assert len(lane.kind.claims) == 2
+
+
+async def test_the_final_transaction_of_a_lost_lease_is_rolled_back_whole(lane: Lane) -> None:
+    async def work(job: ClaimedJob) -> Settle:
+        if job.lease.fence == 1:
+            await lane.world.expire(job.lease)
+
+        async def settle(tx: Tx) -> End:
+            await tx.execute(update(schema.ai_page_mutation_jobs).values(page_code=f"by-{job.lease.fence}"))
+            return End("finish")
+
+        return settle
+
+    lane.kind.work = work
+    submitted = await lane.world.submit("a")
+    row = await until(lambda row: row.status == "succeeded", lane, submitted.job_ids[0])
+    assert row.page_code == "by-2"
+
+
+async def test_progress_of_a_lost_lease_is_refused(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    await lane.world.submit("a")
+    await lane.has_started()
+    (job,) = lane.kind.claims
+    await lane.world.expire(job.lease)
+    with pytest.raises(Exception, match="fence 1"):
+        await lane.world.write(require_held, job.lease)
