@@ -109,6 +109,11 @@ REFUSALS: dict[str, Refusal] = {
     "OBJECT_STORE_UNAVAILABLE": Refusal(
         503, "The object store does not answer.", "Send the same request again in a few seconds."
     ),
+    "BACKEND_BUSY": Refusal(
+        503,
+        "The request was not answered in time; it may still be carried out.",
+        "Send it again with the same idempotency key.",
+    ),
     "NOT_READY": Refusal(503, "The process is not ready.", "Look at `details`."),
     "SHUTTING_DOWN": Refusal(503, "The process is shutting down.", "Try again in a few seconds."),
     "INTERNAL": Refusal(500, "Something went wrong here.", "Report the request_id to the operator."),

@@ -6,13 +6,13 @@ open.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
+import pykka
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pagegate.actors.agents.feed import RunFeed
-from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall
 from pagegate.actors.tickets import Tickets
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
@@ -39,35 +39,6 @@ class ApiLimits:
         return self.batch_size_max * 2 * self.source_bytes_max + MIB
 
 
-class RunStarted(Protocol):
-    """The run of a request; `created` is False when its idempotency key had made it before."""
-
-    @property
-    def run_id(self) -> int: ...
-
-    @property
-    def created(self) -> bool: ...
-
-
-class AgentRunsDoor(Protocol):
-    """The way to the `AgentRuns` actor."""
-
-    async def start_api_run(
-        self,
-        user_id: int,
-        project_id: int,
-        calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall],
-        idempotency_key: str | None,
-        skip_visual_verification: bool,
-    ) -> RunStarted:
-        """Accept a step's calls, all or none (A9). Raises `ToolCallsRefused`."""
-        ...
-
-    async def cancel_run(self, run_id: int, user_id: int) -> None:
-        """Ask a run to stop (Q10); one that has ended stays as it is."""
-        ...
-
-
 @dataclass(frozen=True)
 class BackendParts:
     """Everything a handler may ask. `render_workers` counts those configured, alive or not (O1)."""
@@ -75,7 +46,7 @@ class BackendParts:
     db: Database
     objects: Objects
     artifacts: PreviewArtifacts
-    agent_runs: AgentRunsDoor
+    agent_runs: pykka.ActorRef[Any]  # the AgentRuns actor
     tickets: Tickets
     feed: RunFeed
     limits: ApiLimits

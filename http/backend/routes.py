@@ -13,15 +13,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args, get_type_hints
 
+import pykka
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pagegate.actors.kernel import Asks, ask
 from pagegate.http.backend.errors import REFUSALS, ApiError, invalid
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.users import Caller
 
 JSON_BODY_BYTES_MAX = 256 * 1024
 BODY_WAIT_S = 60.0
+ASK_WAIT_S = 30.0
 _PARSE_IN_THREAD_BYTES = 256 * 1024  # larger bodies would hold the loop for milliseconds
 
 Access = Literal["public", "user", "admin", "ticket"]
@@ -35,6 +38,7 @@ class Nothing(BaseModel):
 
 P = TypeVar("P", bound=BaseModel)
 B = TypeVar("B", bound=BaseModel)
+R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Awaitable[BaseModel | web.StreamResponse]])
 
 
@@ -52,6 +56,13 @@ class Call(Generic[P, B]):
     def user(self) -> Caller:
         assert self.caller is not None, "a route without a user asked for its user"
         return self.caller
+
+    async def ask_runs(self, message: Asks[R]) -> R:
+        """Ask the AgentRuns actor. Who got no answer in time does not know whether it was done: `BACKEND_BUSY`."""
+        try:
+            return await ask(self.parts.agent_runs, message, timeout_s=ASK_WAIT_S)
+        except (TimeoutError, pykka.ActorDeadError):
+            raise ApiError("BACKEND_BUSY") from None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import Field
 
+from pagegate.actors.agents.runs import CancelRun
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, Shown, TimeMs
@@ -74,12 +75,12 @@ async def get_run(call: Call[RunParams, Nothing]) -> RunView:
         return await _view(tx, await run_of(tx, call.user, call.params.run_id))
 
 
-@runs.route("POST", "/runs/{run_id}/cancel", refusals=["RUN_NOT_FOUND", "ROLE_REQUIRED"])
+@runs.route("POST", "/runs/{run_id}/cancel", refusals=["RUN_NOT_FOUND", "ROLE_REQUIRED", "BACKEND_BUSY"])
 async def cancel_run(call: Call[RunParams, Nothing]) -> RunView:
     """Stop a run: pages already saved stay, nothing more is saved; a run that has ended stays as it is."""
     async with call.parts.db.read() as tx:
         await run_of(tx, call.user, call.params.run_id, write=True)
-    await call.parts.agent_runs.cancel_run(call.params.run_id, call.user.user_id)
+    await call.ask_runs(CancelRun(call.params.run_id, call.user.user_id))
     async with call.parts.db.read() as tx:
         return await _view(tx, await run_of(tx, call.user, call.params.run_id))
 

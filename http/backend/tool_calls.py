@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pagegate.actors.agents.runs import StartApiRun
 from pagegate.actors.agents.tools import OneLine, ToolCall, refuse_step
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
@@ -59,6 +60,7 @@ class AcceptedRun(Shown):
         "AI_PAGE_MUTATION_BATCH_TOO_LARGE",
         "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
         "IDEMPOTENCY_KEY_REUSED",
+        "BACKEND_BUSY",
     ],
     headers={IDEMPOTENCY_KEY_HEADER: "Instead of `idempotency_key` in the body."},
     body_bytes_max=lambda limits: limits.step_body_bytes_max(),
@@ -70,8 +72,8 @@ async def submit_tool_calls(call: Call[ProjectParams, StepOfCalls]) -> AcceptedR
     async with call.parts.db.read() as tx:
         await project_of(tx, call.user, call.params.project_id, need="editor")
     refuse_step(step.calls, batch_size_max=limits.batch_size_max, source_bytes_max=limits.source_bytes_max)
-    started = await call.parts.agent_runs.start_api_run(
-        call.user.user_id, call.params.project_id, step.calls, key, step.skip_visual_verification
+    started = await call.ask_runs(
+        StartApiRun(call.user.user_id, call.params.project_id, tuple(step.calls), key, step.skip_visual_verification)
     )
     async with call.parts.db.read() as tx:
         run = await get_run(tx, started.run_id)

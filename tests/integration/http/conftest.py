@@ -1,12 +1,11 @@
 """A real door on a real SQLite file: aiohttp's server on a free port, and people who ask.
 
-Behind it is a thin actor instead of the real runs: it submits a step with the real statements, and nobody executes
-the jobs.
+Behind it are the real runs; the job queue is played by an actor that executes nothing.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,81 +17,27 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
-from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall, request_digest
+from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
-from pagegate.storage import runs
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
-from pagegate.storage.projects import find_project
 from pagegate.storage.runtime_state import MemoryState
 from pagegate.storage.users import create_user, issue_token
 from pagegate.storage.workspaces import create_workspace, put_member
 
-AnyCall = CreateProjectPageCall | ApplyPageEditsCall
 
+class Queue(kernel.Actor):
+    """In the job queue's place: hears that there is work, and executes nothing."""
 
-@dataclass(frozen=True)
-class Submit(kernel.Asks[runs.Submitted]):
-    step: runs.StepSubmission
-
-
-class ThinRuns(kernel.Actor):
-    """Writes a step's rows and does nothing else."""
-
-    def __init__(self, db: Database) -> None:
+    def __init__(self, heard: list[Any]) -> None:
         super().__init__()
-        self.db = db
+        self.heard = heard
 
-    async def on_receive(self, message: Submit) -> runs.Submitted:
-        async with self.db.write() as tx:
-            return await runs.submit_step(tx, message.step)
-
-
-@dataclass
-class ThinDoor:
-    """The `AgentRunsDoor` of the tests."""
-
-    db: Database
-    feed: RunFeed
-    ref: Any
-    active_jobs_max: int = 16
-    submitted: list[tuple[Sequence[AnyCall], bool]] = field(default_factory=list)
-
-    async def start_api_run(
-        self,
-        user_id: int,
-        project_id: int,
-        calls: Sequence[AnyCall],
-        idempotency_key: str | None,
-        skip_visual_verification: bool,
-    ) -> runs.Submitted:
-        self.submitted.append((calls, skip_visual_verification))
-        async with self.db.read() as tx:
-            project = await find_project(tx, project_id)
-        assert project is not None
-        step = runs.StepSubmission(
-            workspace_id=project.workspace_id,
-            project_id=project_id,
-            user_id=user_id,
-            calls=[
-                runs.CallSubmission(call.call_id, call.tool, call.arguments.model_dump(mode="json"), "some-page")
-                for call in calls
-            ],
-            idempotency_key=idempotency_key,
-            request_digest=request_digest(project_id, calls, skip_visual_verification),
-            skip_visual_verification=skip_visual_verification,
-            active_jobs_max=self.active_jobs_max,
-        )
-        submitted: runs.Submitted = await kernel.ask(self.ref, Submit(step), timeout_s=10)
-        return submitted
-
-    async def cancel_run(self, run_id: int, user_id: int) -> None:
-        async with self.db.write() as tx:
-            await runs.cancel_run(tx, run_id)
-        self.feed.publish(run_id)
+    async def on_receive(self, message: Any) -> None:
+        self.heard.append(message)
 
 
 @dataclass
@@ -149,7 +94,7 @@ class World:
     """The door, what is behind it, and a workspace with one project and four people."""
 
     parts: BackendParts
-    door: ThinDoor
+    queue_heard: list[Any]
     server: TestServer
     http: aiohttp.ClientSession
     admin: Person
@@ -178,6 +123,7 @@ class World:
         await server.close()
 
 
+RUN_LIMITS = RunLimits(active_jobs_max=8, batch_size_max=4, source_bytes_max=64 * 1024)
 LIMITS = ApiLimits(batch_size_max=4, source_bytes_max=64 * 1024, asset_bytes_max=512 * 1024, streams_max=6)
 
 
@@ -187,31 +133,40 @@ def rsa_key() -> rsa.RSAPrivateKey:
 
 
 @pytest.fixture
-async def parts(sqlite_url: str, tmp_path: Path, rsa_key: rsa.RSAPrivateKey) -> AsyncIterator[BackendParts]:
+def queue_heard() -> list[Any]:
+    """What the job queue was told."""
+    return []
+
+
+@pytest.fixture
+async def parts(
+    sqlite_url: str, tmp_path: Path, rsa_key: rsa.RSAPrivateKey, queue_heard: list[Any]
+) -> AsyncIterator[BackendParts]:
     db = await Database.open(sqlite_url)
     feed = RunFeed()
-    actor = ThinRuns.start(db)
+    queue = Queue.start(queue_heard)
+    agent_runs = AgentRuns.start(db, queue, feed, RUN_LIMITS)
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
         artifacts=PreviewArtifacts(MemoryState(max_bytes=1024 * 1024)),
-        agent_runs=ThinDoor(db, feed, actor),
+        agent_runs=agent_runs,
         tickets=Tickets(rsa_key, "test-key"),
         feed=feed,
         limits=LIMITS,
         registry=CollectorRegistry(),
         render_workers=1,
     )
-    await kernel.stop(actor)
+    await kernel.stop(agent_runs)
+    await kernel.stop(queue)
     await db.close()
 
 
 @pytest.fixture
-async def world(parts: BackendParts) -> AsyncIterator[World]:
+async def world(parts: BackendParts, queue_heard: list[Any]) -> AsyncIterator[World]:
     server = TestServer(make_app(parts))
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
-    assert isinstance(parts.agent_runs, ThinDoor)
     async with aiohttp.ClientSession() as http:
         people: dict[str, Person] = {}
         for name in ("admin", "owner", "editor", "viewer", "stranger"):
@@ -227,7 +182,7 @@ async def world(parts: BackendParts) -> AsyncIterator[World]:
         assert made.status == 201, made.body
         yield World(
             parts=parts,
-            door=parts.agent_runs,
+            queue_heard=queue_heard,
             server=server,
             http=http,
             nobody=Person(http, base, 0, None),

@@ -14,6 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from pagegate.http.backend import tool_calls
 from pagegate.http.backend.app import all_routes, make_app
 from pagegate.http.backend.errors import REFUSALS
 from pagegate.storage.engine import Database, DatabaseOptions, DatabaseUnavailable
@@ -82,11 +83,11 @@ async def test_a_request_id_is_taken_over_when_it_is_harmless(world: World) -> N
     assert re.fullmatch(r"[0-9a-f]{32}", odd.headers["X-Request-Id"])
 
 
-async def test_a_bug_is_answered_without_a_word_about_it_and_logged_with_its_id(world: World) -> None:
+async def test_a_bug_is_answered_without_a_word_about_it_and_logged_with_its_id(world: World, monkeypatch: Any) -> None:
     async def fail(*_: object) -> None:
         raise RuntimeError("secret of /srv/pagegate/data/key.pem")
 
-    world.door.start_api_run = fail  # type: ignore[method-assign,assignment]  # the bug
+    monkeypatch.setattr(tool_calls, "get_run", fail)
     call = {"call_id": "c", "tool": "create_project_page", "arguments": {"title": "t", "source": "<template/>"}}
     with structlog.testing.capture_logs() as logged:
         answer = await world.editor.post(f"{world.project}/tool-calls", {"calls": [call]})

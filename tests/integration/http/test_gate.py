@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from pagegate.storage import schema
-from tests.integration.http.conftest import LIMITS, World
+from pagegate.actors import kernel
+from pagegate.actors.agents.tools import parse_tool_call
+from pagegate.actors.queues.queue import JobsSubmitted
+from pagegate.http.backend import routes
+from pagegate.storage import runs, schema
+from tests.integration.http.conftest import LIMITS, RUN_LIMITS, World
 
 SOURCE = "<template><h1>Costs</h1></template>\n"
 
@@ -52,9 +56,7 @@ async def test_a_step_is_accepted_as_one_run(world: World) -> None:
         ("c1", "create_project_page", "pending"),
         ("e1", "apply_page_edits", "pending"),
     ]
-    (calls, skip), *_ = world.door.submitted
-    assert skip is False
-    assert calls[0].arguments.source == SOURCE
+    assert JobsSubmitted() in world.queue_heard
 
 
 async def test_the_same_key_and_request_answer_the_same_run(world: World) -> None:
@@ -93,14 +95,47 @@ async def test_the_same_request_many_times_at_once_is_one_run(world: World) -> N
 
 async def test_a_known_key_answers_also_when_the_queue_is_full(world: World) -> None:
     path = f"{world.project}/tool-calls"
-    world.door.active_jobs_max = 1
-    first = await world.editor.post(path, step(create(), idempotency_key="k"))
+    half = [create(f"c{n}") for n in range(RUN_LIMITS.active_jobs_max // 2)]
+    first = await world.editor.post(path, step(*half, idempotency_key="k"))
+    await world.editor.post(path, step(*half))
     full = await world.editor.post(path, step(create()))
     assert (full.status, full.code) == (429, "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT")
     assert int(full.headers["Retry-After"]) > 0
-    again = await world.editor.post(path, step(create(), idempotency_key="k"))
+    again = await world.editor.post(path, step(*half, idempotency_key="k"))
     assert again.body == {**first.body, "created": False}
-    assert (await rows(world))["ai_agent_runs"] == 1
+    assert (await rows(world))["ai_agent_runs"] == 2
+
+
+async def test_what_was_accepted_reads_back_as_the_same_calls(world: World) -> None:
+    given = [
+        create("c1", code="q3-costs", canvas={"width_px": 800, "height_px": None}, speaker_notes="Slowly."),
+        edit("e1", edits=[{"search": "a\r\n", "replace": ""}]),
+    ]
+    answer = await world.editor.post(f"{world.project}/tool-calls", step(*given))
+    async with world.db.read() as tx:
+        for call in await runs.list_tool_calls(tx, answer.body["run_id"]):
+            stored = parse_tool_call(call.call_id, call.tool_name, await runs.get_arguments(tx, call.id))
+            (sent,) = [one for one in given if one["call_id"] == call.call_id]
+            assert stored == parse_tool_call(sent["call_id"], sent["tool"], sent["arguments"])
+
+
+async def test_a_runs_actor_that_does_not_answer_is_told_apart_from_a_refusal(world: World, monkeypatch: Any) -> None:
+    monkeypatch.setattr(routes, "ASK_WAIT_S", 0.01)
+    silent = Silent.start()
+    async with world.another_door(agent_runs=silent) as base:
+        asked = world.http.post(
+            f"{base}{world.project}/tool-calls", json=step(create()), headers=world.editor.headers()
+        )
+        async with asked as answer:
+            assert (answer.status, (await answer.json())["code"]) == (503, "BACKEND_BUSY")
+    await kernel.stop(silent)
+
+
+class Silent(kernel.Actor):
+    """Hears and never answers."""
+
+    async def on_receive(self, message: Any) -> None:
+        self.defer_reply()
 
 
 LARGE = "x" * (LIMITS.source_bytes_max + 1)
