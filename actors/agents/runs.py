@@ -134,7 +134,7 @@ async def _submissions(tx: Tx, project_id: int, calls: Sequence[ToolCall]) -> li
             CallSubmission(
                 call_id=call.call_id,
                 tool_name=call.tool,
-                arguments=call.arguments.model_dump(mode="json", exclude_none=True),
+                arguments=call.arguments.model_dump(mode="json"),
                 page_code=candidate or call.arguments.page,  # type: ignore[union-attr]  # no candidate: an edit
                 candidate_code=candidate,
             )
