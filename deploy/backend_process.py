@@ -4,14 +4,10 @@ At the stop the streams end first, then the queue drains while the door is still
 their sources through it; then the door closes and the system stops.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-import pykka
-
-from pagegate.actors.agents.runs import CancelRun, RunLimits, StartApiRun
-from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall
+from pagegate.actors.agents.runs import RunLimits
 from pagegate.actors.jobs.page_check import CheckLimits
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.queue import Drain
@@ -23,7 +19,7 @@ from pagegate.deploy.operator_token import ensure_operator
 from pagegate.deploy.process import Kind, ProcessRefused, Serving
 from pagegate.deploy.settings import BackendSettings
 from pagegate.http.backend.app import make_app
-from pagegate.http.backend.parts import ApiLimits, BackendParts, RunStarted
+from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
 
 
@@ -62,27 +58,6 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
     )
 
 
-class _AgentRuns:
-    """The door's way to the `AgentRuns` actor: its messages as calls."""
-
-    def __init__(self, ref: pykka.ActorRef[Any]) -> None:
-        self._ref = ref
-
-    async def start_api_run(
-        self,
-        user_id: int,
-        project_id: int,
-        calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall],
-        idempotency_key: str | None,
-        skip_visual_verification: bool,
-    ) -> RunStarted:
-        message = StartApiRun(user_id, project_id, tuple(calls), idempotency_key, skip_visual_verification)
-        return await ask(self._ref, message)
-
-    async def cancel_run(self, run_id: int, user_id: int) -> None:
-        await ask(self._ref, CancelRun(run_id, user_id))
-
-
 @asynccontextmanager
 async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
     """Raises `ProcessRefused` when the database is locked or away, or the signing key cannot be used."""
@@ -100,7 +75,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             db=system.db,
             objects=system.objects,
             artifacts=system.artifacts,
-            agent_runs=_AgentRuns(system.agent_runs),
+            agent_runs=system.agent_runs,
             tickets=system.tickets,
             feed=system.feed,
             limits=ApiLimits(
