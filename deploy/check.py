@@ -17,7 +17,7 @@ from pagegate.deploy.gate import Compiled, LocalGate
 from pagegate.deploy.logs import configure_logs
 from pagegate.deploy.pages import BadArguments, LocalPage, local_pages, parse_canvas
 from pagegate.deploy.report import PageReport, Progressing, console_of, print_findings, summary, verdict_table
-from pagegate.renderer.isolation import ChromiumMissing
+from pagegate.renderer.isolation import NoBrowser
 from pagegate.runtime.contract import Canvas
 from pagegate.runtime.node_worker import NodeMissing
 
@@ -33,7 +33,7 @@ def run_check(files: Sequence[Path], *, canvas: str, project: Path | None, pictu
     configure_logs("check", level="error", stream=sys.stderr)
     try:
         return asyncio.run(_ending_on_sigterm(_check(pages, size, pictures, as_json)))
-    except (NodeMissing, ChromiumMissing) as missing:
+    except (NodeMissing, NoBrowser) as missing:
         sys.stderr.write(f"pagegate check: {missing}\n")
         return EXIT_MACHINE
     except (asyncio.CancelledError, KeyboardInterrupt):

@@ -85,16 +85,16 @@ class Api:
     async def events(self, run_id: int, patience_s: float = 600.0) -> AsyncIterator[dict[str, Any]]:
         """The run's events from the first on, until the run has ended. A server that restarts meanwhile is waited for.
 
-        Each is a dict with `event` (its name), `id` (its index) and `data` (its JSON). Raises `ServerUnreachable` after
-        `patience_s` without any event.
+        Each is a dict with `index`, `kind`, `at_ms` and `data`. Raises `ServerUnreachable` after a
+        `patience_s` without one.
         """
-        last_id: str | None = None
+        last_index = 0
         loop = asyncio.get_running_loop()
         heard_s = loop.time()
         while loop.time() - heard_s < patience_s:
             try:
-                async for event in self._stream(run_id, last_id):
-                    last_id, heard_s = event["id"] or last_id, loop.time()
+                async for event in self._stream(run_id, last_index):
+                    last_index, heard_s = event["index"], loop.time()
                     yield event
                 if await self._has_ended(run_id):
                     return
@@ -104,11 +104,11 @@ class Api:
 
     async def _has_ended(self, run_id: int) -> bool:
         run = await self.call("GET", f"/runs/{run_id}")
-        return run["status"] not in {"pending", "running", "waiting_external", "resuming"}
+        return bool(run["finished"])
 
-    async def _stream(self, run_id: int, last_id: str | None) -> AsyncIterator[dict[str, Any]]:
+    async def _stream(self, run_id: int, last_index: int) -> AsyncIterator[dict[str, Any]]:
         assert self._session is not None
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id is not None else {})
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last_index)}
         limit = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=STREAM_QUIET_S)
         async with self._session.get(f"{self.url}/runs/{run_id}/events", headers=headers, timeout=limit) as response:
             if response.status >= 500:
@@ -120,24 +120,15 @@ class Api:
 
 
 async def _events_of(lines: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]]:
-    """Parse an event stream; comments (signs of life) and blocks without data are passed over."""
-    name, event_id, data = "message", None, list[str]()
+    """Parse an event stream whose events are JSON; comments (signs of life) are passed over."""
+    data: list[str] = []
     async for raw in lines:
         line = raw.decode("utf-8").rstrip("\r\n")
-        if not line:
-            if data:
-                yield {"event": name, "id": event_id, "data": json.loads("\n".join(data))}
-            name, event_id, data = "message", None, []
-            continue
-        key, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match key:
-            case "event":
-                name = value
-            case "id":
-                event_id = value
-            case "data":
-                data.append(value)
+        if line.startswith("data:"):
+            data.append(line.removeprefix("data:").removeprefix(" "))
+        elif not line and data:
+            yield json.loads("\n".join(data))
+            data = []
 
 
 def _refusal(status: int, raw: bytes) -> Exception:

@@ -1,6 +1,6 @@
 """The gate without a server: one Runtime and one Renderer in this process, for pages on disk (`pagegate check`).
 
-Owns both systems while it is entered. A page is compiled, then looked at; both steps may run for different pages at once.
+Owns both systems while it is entered. A page is compiled, then looked at; two pages may be in different steps at once.
 Infrastructure that fails is tried again a few times; what is left of it is a report without a verdict, never a fault of
 the page (R9). Survives nothing; when the process dies, its Node and its browser die with it.
 """
@@ -65,7 +65,7 @@ class LocalGate:
         self._vendor: dict[str, OriginResponse] = {}
 
     async def __aenter__(self) -> Self:
-        """Raises `NodeMissing` or `ChromiumMissing` when this machine lacks something."""
+        """Raises `NodeMissing` or `NoBrowser` when this machine lacks something."""
         try:
             # Together: each takes a few hundred ms, most of it waiting for a process.
             async with asyncio.TaskGroup() as both:
@@ -176,7 +176,7 @@ async def _try_again(once: Callable[[], Awaitable[T]]) -> T:
 def _report(compiled: Compiled, verdict: Verdict, elapsed_ms: float, error: str | None = None) -> PageReport:
     page = compiled.page
     findings = [_shown(page, finding) for finding in verdict.findings]
-    stages = {"compile": verdict.stages.compile, "render": verdict.stages.render}
+    stages: dict[str, str] = {"compile": verdict.stages.compile, "render": verdict.stages.render}
     return PageReport(str(page.file), verdict.status, stages, findings, elapsed_ms=elapsed_ms, error=error)
 
 

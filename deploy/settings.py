@@ -278,7 +278,7 @@ class RendererSettings(_HoldsCredential):
 
     renderer_host: str = "127.0.0.1"
     renderer_port: Port = 8082
-    renderer_chromium: Path = Path("/usr/lib/chromium/chromium-headless-shell")
+    renderer_chromium: Path | None = None  # the headless shell to use; else where Debian puts it
     render_worker_id: str = Field(default="renderer-1", min_length=1, max_length=100)
     render_runtime_navigation_base_url: str = "http://127.0.0.1:8081/"
     render_runtime_asset_base_url: str = "http://127.0.0.1:8081/"
