@@ -5,8 +5,10 @@ from typing import Any
 
 from pagegate.renderer.contract import Finding
 from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in
+from pagegate.renderer.diagnosis.pixels import is_pale
 from pagegate.renderer.sourcemap import Position
 
+_LARGE_PX = 48.0
 _SIDES = {
     "right": ("to the right of", "Make it narrower, let it wrap, or give it less padding."),
     "bottom": ("below", "Shorten the content, make type or spacing smaller, or split the page."),
@@ -50,6 +52,8 @@ def _cuts(evidence: Evidence) -> list[Finding]:
     """At the author's style rule that hides what runs over, when the element's class has one; else at the element."""
     found = []
     for answer in evidence.answers("clipping"):
+        if float(answer["paint"]["size"]) >= _LARGE_PX and is_pale(evidence.image, answer["paint"]):
+            continue  # an ornament
         spot = Spot.of(answer)
         rule = _hiding_rule(evidence, spot)
         of = f", the element of {spot.position.file}:{spot.position.line}," if rule and spot.position else ""
@@ -85,7 +89,9 @@ def _overlaps(evidence: Evidence) -> list[Finding]:
     found = []
     for answer in evidence.answers("overlap"):
         spot = Spot.of(answer)
-        others = [Spot.of(other) for other in answer["others"][:3]]
+        others = [Spot.of(other) for other in answer["others"][:3] if not _is_ornament(evidence, other, answer)]
+        if not others or _is_ornament(evidence, answer, answer["others"][0]):
+            continue
         over = ", ".join(f'"{other.text}"{other.at}' for other in others)
         found.append(
             finding(
@@ -97,6 +103,12 @@ def _overlaps(evidence: Evidence) -> list[Finding]:
             )
         )
     return found
+
+
+def _is_ornament(evidence: Evidence, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Big pale letters behind smaller ones: printed over on purpose."""
+    big = float(one["paint"]["size"]) >= 1.5 * float(other["paint"]["size"])
+    return big and is_pale(evidence.image, one["paint"])
 
 
 def _glyphs(evidence: Evidence) -> list[Finding]:

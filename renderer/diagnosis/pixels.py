@@ -17,8 +17,8 @@ Colour = tuple[int, int, int]
 _SAME_PX_STEP = 6  # neighbours that differ less are one surface: gradients, rounding
 _BAND_PX = 180
 _EDGES_MIN = 24  # a single small letter has about this many
-_CONTRAST_MIN = 1.5
-_CONTRAST_LARGE_MIN = 1.25
+_CONTRAST_MIN = 1.35  # less than grey-300 on white, the palest that is chosen for dates and footnotes
+_CONTRAST_LARGE_MIN = 1.2
 _CONTRAST_FADED_MIN = 1.15  # the author dimmed it: only what has really vanished is told
 _LARGE_PX = 40.0
 _CONTRAST_PLAINLY_FINE = 3.0
@@ -65,8 +65,6 @@ def find(evidence: Evidence) -> list[Finding]:
         return []
     found = []
     for text in evidence.answers("contrast"):
-        if text["ornament"] or text["shadow"]:
-            continue
         worst = _unreadable(image, text)
         if worst is not None:
             spot = Spot.of(text)
@@ -103,6 +101,19 @@ def _pixels_of(image: Image.Image, x: float, y: float, width: float, height: flo
     """A line's box in the picture; None for one that lies outside it or is too small to tell anything."""
     box = (max(0, int(x)), max(0, int(y)), min(image.width, ceil(x + width)), min(image.height, ceil(y + height)))
     return box if box[2] - box[0] >= 3 and box[3] - box[1] >= 3 else None
+
+
+_PALE = 1.6
+
+
+def is_pale(image: Image.Image | None, paint: dict[str, Any]) -> bool:
+    """Whether a text hardly stands out where it is painted: what a big one is when it is meant as an ornament."""
+    box = _pixels_of(image, *paint["lines"][0]) if image is not None and paint["lines"] else None
+    if image is None or box is None:
+        return False
+    ground = max(_colours_of(image.crop(box)))[1]
+    red, green, blue = (int(n) for n in paint["colour"])
+    return contrast_of(_blend((red, green, blue), ground, float(paint["alpha"])), ground) < _PALE
 
 
 def _needed(size_px: float, *, faded: bool) -> float:

@@ -87,11 +87,11 @@ function probeClipping({ runs, canvas }) {
       if (!cut) continue;
       if (isFolded(run, clip) || canvasClip(clip, canvas) || chosenCut(run, clip, cut.side)) break;
       const known = found.get(clip.item);
-      if (!known || cut.px > known.px) found.set(clip.item, { ...cut, text: run.text });
+      if (!known || cut.px > known.px) found.set(clip.item, { ...cut, run });
       break;
     }
   }
-  return [...found].map(([item, { side, px, text }]) => ({
-    side, px: Math.round(px * 10) / 10, order: item.order, ...where(item.el, item.box, text),
+  return [...found].map(([item, { side, px, run }]) => ({
+    side, px: Math.round(px * 10) / 10, order: item.order, paint: paintOf(run), ...where(item.el, item.box, run.text),
   }));
 }

@@ -17,31 +17,33 @@ function isCovered(run, line) {
   return false;
 }
 
-function isPaintedOtherwise({ item }) {
-  const { style } = item;
-  if (item.blended || item.svg || item.shaped || parseFloat(style.webkitTextStrokeWidth) > 0) return true;
-  for (let at = item; at.el; at = at.up) {
-    const { backgroundClip, filter, backgroundImage } = at.style;
-    if (filter !== "none") return true;
-    if (backgroundClip.includes("text") && backgroundImage !== "none") return true;
+// The middle of each line that shows: the edges of a line's box may lie on another ground.
+function shownSlices(run) {
+  const lines = [];
+  for (const line of run.lines.slice(0, LINES_MAX)) {
+    const slice = (line.y1 - line.y0) * 0.15;
+    const seen = visiblePart({ x0: line.x0, x1: line.x1, y0: line.y0 + slice, y1: line.y1 - slice }, run.item.inner);
+    if (!isEmpty(seen)) lines.push(seen);
   }
-  return false;
+  return lines;
+}
+
+// How a text is painted, for looking it up in the picture.
+function paintOf(run, slices = shownSlices(run)) {
+  return { lines: slices.map(roundBox), colour: run.colour.slice(0, 3), alpha: run.alpha, size: run.size };
 }
 
 function probeContrast({ runs }) {
   const out = [];
   for (const run of runs) {
-    if (run.item.quiet || !READABLE.test(run.text) || run.size < 6 || isPaintedOtherwise(run)) continue;
-    const lines = [];
-    for (const line of run.lines.slice(0, LINES_MAX)) {
-      const seen = visiblePart(inkOf(run, line), run.item.inner);
-      if (!isEmpty(seen) && !isCovered(run, seen)) lines.push(roundBox(seen));
-    }
-    if (!lines.length) continue;
+    const { item } = run;
+    if (run.ornament || item.tinted || item.svg || item.shaped || run.size < 6 || !READABLE.test(run.text)) continue;
+    const { style } = item;
+    if (style.textShadow !== "none" || parseFloat(style.webkitTextStrokeWidth) > 0) continue;
+    const slices = shownSlices(run);
+    if (!slices.length || slices.some((slice) => isCovered(run, slice))) continue;
     out.push({
-      lines, colour: run.colour.slice(0, 3), alpha: run.alpha, faded: run.item.opacity < 0.6, size: run.size,
-      chars: run.text.length, ornament: run.ornament, shadow: run.item.style.textShadow !== "none",
-      order: run.item.order, ...where(run.item.el, run.lines[0], run.text),
+      ...paintOf(run, slices), faded: item.opacity < 0.6, order: item.order, ...where(item.el, run.lines[0], run.text),
     });
   }
   return out;

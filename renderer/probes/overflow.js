@@ -5,10 +5,16 @@ const EDGE_PX = 2; // rounding, hairlines and shadows are no overflow
 const CULPRITS_MAX = 6;
 
 function beyond(box, canvas) {
-  const over = {
-    right: box.x1 - canvas.x1, bottom: canvas.auto ? 0 : box.y1 - canvas.y1, left: canvas.x0 - box.x0, top: canvas.y0 - box.y0,
+  return {
+    right: box.x1 - canvas.x1,
+    bottom: canvas.auto ? 0 : box.y1 - canvas.y1,
+    left: canvas.x0 - box.x0,
+    top: canvas.y0 - box.y0,
   };
-  return Object.entries(over).filter(([, px]) => px > EDGE_PX);
+}
+
+function sidesOver(box, canvas) {
+  return Object.entries(beyond(box, canvas)).filter(([, px]) => px > EDGE_PX);
 }
 
 function isOutside(box, canvas) {
@@ -31,16 +37,12 @@ function isParked(item, box, canvas) {
   return item.moving || item.position === "fixed" || box.x1 <= canvas.x0 || box.y1 <= canvas.y0;
 }
 
-function crosses(box, side, canvas) {
-  return beyond(box, canvas).some(([name]) => name === side);
-}
-
-function culpritOf(item, side, canvas, clipped) {
+// `limit` is a root that clips at the canvas: it never crosses, and what it holds does.
+function culpritOf(item, side, canvas, limit) {
   let outermost = item;
   let own = null;
-  for (let at = item; at.el && at.el !== document.body; at = at.up) {
-    if (!crosses(at.box, side, canvas) && at.style.display !== "contents") break;
-    if (clipped && at === clipped) break;
+  for (let at = item; at.el && at.el !== document.body && at !== limit; at = at.up) {
+    if (!(beyond(at.box, canvas)[side] > EDGE_PX) && at.style.display !== "contents") break;
     outermost = at;
     if (at.el.getAttribute("data-pg-loc")?.startsWith("pages/")) own = at;
   }
@@ -49,9 +51,15 @@ function culpritOf(item, side, canvas, clipped) {
 
 function probeOverflow({ items, of, runs, canvas }) {
   const sides = {};
-  const blame = (item, side, px, leafBox, text, clipped) => {
+  const blamed = new Map();
+  const blame = (item, side, px, text, limit) => {
     const found = (sides[side] ??= new Map());
-    const culprit = culpritOf(item, side, canvas, clipped);
+    const key = `${item.up.order}/${side}`; // brothers have one culprit, unless each is its own
+    let culprit = blamed.get(key);
+    if (!culprit) {
+      culprit = culpritOf(item, side, canvas, limit);
+      if (culprit !== item) blamed.set(key, culprit);
+    }
     const known = found.get(culprit);
     if (known) {
       known.px = Math.max(known.px, px);
@@ -62,22 +70,22 @@ function probeOverflow({ items, of, runs, canvas }) {
   };
   for (const item of items) {
     if (!shows(item) || item.svg || item.el === document.body || isEmpty(item.box)) continue;
-    if (!beyond(item.box, canvas).length) continue;
+    if (!sidesOver(item.box, canvas).length) continue;
     if (!REPLACED.has(item.el.tagName) && !paintsGround(item.style) && !paintsBorder(item.style)) continue;
     const seen = visiblePart(item.box, item.clip);
     if (isEmpty(seen) || isDecoration(item, of) || isParked(item, seen, canvas)) continue;
-    for (const [side, px] of beyond(seen, canvas)) blame(item, side, px, seen, null, null);
+    for (const [side, px] of sidesOver(seen, canvas)) blame(item, side, px, null, null);
   }
   for (const run of runs) {
     if (run.ornament || run.item.svg || run.item.shaped) continue;
     for (const line of run.lines) {
-      if (!beyond(line, canvas).length) continue;
+      if (!sidesOver(line, canvas).length) continue;
       const ink = inkOf(run, line);
       const edge = canvasClip(run.item.clip ?? run.item.inner, canvas);
       const seen = edge ? ink : visiblePart(ink, run.item.inner);
       if (isEmpty(seen) || isParked(run.item, seen, canvas)) continue;
       if (run.item.turned && !isOutside(seen, canvas)) continue;
-      for (const [side, px] of beyond(seen, canvas)) blame(run.item, side, px, seen, startOf(run.text), edge?.item);
+      for (const [side, px] of sidesOver(seen, canvas)) blame(run.item, side, px, startOf(run.text), edge?.item);
     }
   }
   return Object.entries(sides).flatMap(([side, found]) =>

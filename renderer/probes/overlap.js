@@ -3,25 +3,25 @@
 
 const OVERLAPS_MAX = 40;
 
-function inkLines(runs) {
+function shownLines(runs) {
   const lines = [];
   for (const run of runs) {
     if (run.ornament || run.item.svg || run.item.turned || run.item.shaped) continue;
     for (const line of run.lines) {
-      const ink = visiblePart(inkOf(run, line), run.item.inner);
-      if (!isEmpty(ink)) lines.push({ run, ink });
+      const seen = visiblePart(line, run.item.inner);
+      if (!isEmpty(seen)) lines.push({ run, line, seen });
     }
   }
-  return lines.sort((a, b) => a.ink.y0 - b.ink.y0);
+  return lines.sort((a, b) => a.seen.y0 - b.seen.y0);
 }
 
 function collide(a, b) {
-  const both = meet(a.ink, b.ink);
-  const small = Math.min(a.run.size, b.run.size);
-  const lower = Math.min(a.ink.y1 - a.ink.y0, b.ink.y1 - b.ink.y0);
-  if (both.x1 - both.x0 <= Math.max(3, small * 0.3)) return null;
-  if (both.y1 - both.y0 <= Math.max(2, lower * 0.25)) return null;
-  return both;
+  const touch = meet(a.seen, b.seen);
+  if (touch.x1 - touch.x0 <= Math.max(3, Math.min(a.run.size, b.run.size) * 0.3)) return null;
+  const [inkA, inkB] = [meet(a.seen, inkOf(a.run, a.line)), meet(b.seen, inkOf(b.run, b.line))];
+  const both = meet(inkA, inkB);
+  const lower = Math.min(inkA.y1 - inkA.y0, inkB.y1 - inkB.y0);
+  return both.y1 - both.y0 > Math.max(2, lower * 0.25) ? both : null;
 }
 
 // Outside the viewport nothing can be hit: there, a text on its own opaque lifted panel counts as covering.
@@ -67,10 +67,10 @@ function byCulprit(pairs) {
 }
 
 function probeOverlap({ runs }) {
-  const lines = inkLines(runs);
+  const lines = shownLines(runs);
   const found = new Map();
   for (let i = 0; i < lines.length && found.size < OVERLAPS_MAX; i += 1) {
-    for (let j = i + 1; j < lines.length && lines[j].ink.y0 < lines[i].ink.y1; j += 1) {
+    for (let j = i + 1; j < lines.length && lines[j].seen.y0 < lines[i].seen.y1; j += 1) {
       const [a, b] = lines[i].run.item.order <= lines[j].run.item.order ? [lines[i], lines[j]] : [lines[j], lines[i]];
       if (a.run.item === b.run.item || a.run.text === b.run.text) continue;
       const key = `${a.run.item.order}/${b.run.item.order}`;
@@ -82,6 +82,7 @@ function probeOverlap({ runs }) {
   return byCulprit([...found.values()]).map(([culprit, others, both]) => ({
     order: culprit.item.order,
     ...where(culprit.item.el, both, culprit.text),
-    others: others.map((run) => where(run.item.el, run.lines[0], run.text)),
+    paint: paintOf(culprit),
+    others: others.map((run) => ({ paint: paintOf(run), ...where(run.item.el, run.lines[0], run.text) })),
   }));
 }

@@ -2,6 +2,7 @@
 
 const inkPen = document.createElement("canvas").getContext("2d");
 const HUGE_PX = 96;
+let inkFont = "";
 
 function readTexts(items) {
   const runs = [];
@@ -43,7 +44,8 @@ function isUnfilled({ style }) {
 function inkHeights(run) {
   if (run.ink) return run.ink;
   const style = run.item.style;
-  inkPen.font = style.font || `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const font = `${style.fontStyle} ${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  if (font !== inkFont) inkPen.font = inkFont = font;
   const upper = style.textTransform === "uppercase";
   const m = inkPen.measureText((upper ? run.text.toUpperCase() : run.text).slice(0, 400));
   const height = m.fontBoundingBoxAscent + m.fontBoundingBoxDescent || 1;

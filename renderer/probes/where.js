@@ -2,20 +2,36 @@
 
 const PLAIN_CLASS = /^[a-zA-Z_][\w-]*$/;
 
+const names = new Map();
+
 function nameOf(el) {
+  let name = names.get(el);
+  if (!name) names.set(el, (name = newName(el)));
+  return name;
+}
+
+function newName(el) {
   const tag = el.tagName.toLowerCase();
   if (el.id && PLAIN_CLASS.test(el.id)) return `${tag}#${el.id}`;
   const classes = [...el.classList].filter((name) => PLAIN_CLASS.test(name)).slice(0, 2);
-  let name = [tag, ...classes].join(".");
-  const twins = el.parentElement ? [...el.parentElement.children].filter((c) => c.tagName === el.tagName) : [];
-  if (twins.length > 1) name += `:nth-of-type(${twins.indexOf(el) + 1})`;
-  return name.slice(0, 80);
+  const name = [tag, ...classes].join(".");
+  const place = placeAmongTwins(el);
+  return (place ? `${name.slice(0, 80)}:nth-of-type(${place})` : name).slice(0, 100);
+}
+
+// Which of its siblings of the same kind an element is; 0 when it is the only one.
+function placeAmongTwins(el) {
+  let before = 0;
+  for (let at = el.previousElementSibling; at; at = at.previousElementSibling) before += at.tagName === el.tagName;
+  if (before) return before + 1;
+  for (let at = el.nextElementSibling; at; at = at.nextElementSibling) if (at.tagName === el.tagName) return 1;
+  return 0;
 }
 
 function pathOf(el) {
-  const names = [];
-  for (let at = el; at && at !== document.body && names.length < 3; at = at.parentElement) names.unshift(nameOf(at));
-  return names.join(" > ") || "body";
+  const path = [];
+  for (let at = el; at && at !== document.body && path.length < 3; at = at.parentElement) path.unshift(nameOf(at));
+  return path.join(" > ") || "body";
 }
 
 function locOf(el) {

@@ -1,0 +1,121 @@
+// What the Renderer asks of the page while it settles and before its picture (R11). It runs in an isolated world at the
+// start of every document and leaves one object, `pagegateSettle`, there. Timers and frames here are the browser's own.
+// Each answer is a JSON string.
+globalThis.pagegateSettle = (() => {
+  "use strict";
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const task = () =>
+    new Promise((done) => {
+      const channel = new MessageChannel();
+      channel.port1.onmessage = done;
+      channel.port2.postMessage(0);
+    });
+  // A frame is over, and who observes sizes and intersections has been told, in the task after it.
+  const frames = async (count) => {
+    for (let i = 0; i < count; i++) await frame();
+    await task();
+  };
+  const root = () => document.scrollingElement || document.documentElement;
+  const everything = function* (node) {
+    for (const element of node.querySelectorAll("*")) {
+      yield element;
+      if (element.shadowRoot) yield* everything(element.shadowRoot);
+    }
+  };
+
+  let changes = 0;
+  new MutationObserver((records) => (changes += records.length)).observe(document, {
+    subtree: true,
+    childList: true,
+    attributes: true,
+    characterData: true,
+  });
+
+  const state = () => {
+    const images = [...document.images];
+    return JSON.stringify({
+      ready: document.readyState,
+      mounted: document.documentElement.dataset.pagegateMounted === "1",
+      fonts: document.fonts.status,
+      imagesPending: images.filter((image) => !image.complete && image.loading !== "lazy").length,
+      changes,
+      width: root().scrollWidth,
+      height: root().scrollHeight,
+    });
+  };
+
+  // Finite animations jump to their end, endless ones leave; those tied to scrolling or paused by the page stay.
+  const stillAnimations = () => {
+    let moved = 0;
+    for (const animation of document.getAnimations()) {
+      if (animation.timeline !== document.timeline || animation.playState === "paused") continue;
+      const end = animation.effect ? animation.effect.getComputedTiming().endTime : 0;
+      try {
+        if (end === Infinity) animation.cancel();
+        else animation.finish();
+        moved++;
+      } catch {
+        animation.cancel();
+      }
+    }
+    return moved;
+  };
+
+  const stillVideo = async (video) => {
+    video.autoplay = false;
+    video.pause();
+    if (video.readyState < 1 || (video.currentTime === 0 && !video.seeking)) return;
+    const sought = new Promise((done) => video.addEventListener("seeked", done, { once: true }));
+    video.currentTime = 0;
+    await sought;
+  };
+
+  let caretHidden = false;
+  const still = async () => {
+    if (!caretHidden) {
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync("* { caret-color: transparent !important; }");
+      document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+      caretHidden = true;
+    }
+    const moved = stillAnimations();
+    const videos = [];
+    for (const element of everything(document)) {
+      if (element instanceof HTMLVideoElement) videos.push(stillVideo(element));
+      else if (element instanceof SVGSVGElement && !element.ownerSVGElement) {
+        element.pauseAnimations();
+        element.setCurrentTime(0);
+      }
+    }
+    await Promise.all(videos);
+    if (moved) await frames(1); // their `animationend` and `transitionend` are heard in the next frame
+    return JSON.stringify({ moved });
+  };
+
+  // Down through the page once, so that what waits to be seen is seen, and back. A page that grows is followed until
+  // `heightMax`.
+  const scrollThrough = async (heightMax) => {
+    const page = root();
+    const behaviour = page.style.scrollBehavior;
+    page.style.scrollBehavior = "auto";
+    for (let y = 0; y < Math.min(page.scrollHeight, heightMax); y += window.innerHeight) {
+      window.scrollTo(0, y);
+      await frames(1);
+    }
+    window.scrollTo(0, 0);
+    page.style.scrollBehavior = behaviour;
+    await frames(1);
+    return JSON.stringify({ height: page.scrollHeight });
+  };
+
+  const tell = (name) => {
+    document.dispatchEvent(new Event(name));
+    return state();
+  };
+  const painted = async (count) => {
+    await frames(count);
+    return state();
+  };
+
+  return { state, still, scrollThrough, tell, painted };
+})();
