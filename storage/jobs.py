@@ -9,9 +9,11 @@ Survives: any number of claimers and rescuers, workers that come back late, a pr
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Row, Table, and_, case, func, literal, select, update
+from sqlalchemy.sql.selectable import NamedFromClause
 
 from pagegate.storage import external, renders, schema
 from pagegate.storage.engine import Tx
@@ -372,12 +374,18 @@ def _table(kind: str) -> Table:
     return schema.metadata.tables[kind]
 
 
+@cache
+def _earlier(table: Table) -> NamedFromClause[Any]:
+    """The table once more, for a look beside the row; made once, since copying its columns is dear."""
+    return table.alias("earlier")
+
+
 def _no_earlier_live_job(table: Table) -> list[ColumnElement[bool]]:
     """A2 as a condition. It can only become true, never false again, so a stale look is merely late."""
     columns = _ORDERED_WITHIN.get(table.name)
     if columns is None:
         return []
-    earlier = table.alias("earlier")
+    earlier = _earlier(table)
     same = [earlier.c[column] == table.c[column] for column in columns]
     found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, earlier.c.status.in_(JOB.live))
     return [~found.exists()]

@@ -13,6 +13,19 @@ from pagegate.storage.migrations import migrate
 from tests.services import PostgresServer
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    simulation = parser.getgroup("simulation")
+    simulation.addoption("--seed", type=int, help="replay the simulations with this seed only")
+    simulation.addoption("--seeds", type=int, default=3, help="how many seeds to try, from 0 (default 3)")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        one = metafunc.config.getoption("seed")
+        seeds = range(metafunc.config.getoption("seeds")) if one is None else [one]
+        metafunc.parametrize("seed", seeds, ids=lambda seed: f"seed={seed}")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL that lives as long as the test run."""

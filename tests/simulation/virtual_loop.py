@@ -1,0 +1,143 @@
+"""A loop whose time jumps, over the real SQLite: hours of leases and retries in a moment, the same again for a seed.
+
+Owns time and chance of one simulation. When nothing is ready, the clock jumps to the next timer. Every database call
+runs in the loop's own thread, after a few milliseconds of virtual time that the seed decides: so calls of different
+tasks interleave as they do between real threads, but in an order that a seed repeats. Executor calls run in place.
+
+There is nothing outside to wait for. When no timer is left and the simulation has not ended, nothing can ever happen
+again, and `Stuck` says so instead of hanging.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from unittest import mock
+
+import aiosqlite.core
+
+T = TypeVar("T")
+
+# 2026-01-01; any moment would do, as long as it is the same one in every run.
+EPOCH_MS = 1_767_225_600_000
+
+
+class Stuck(Exception):
+    """Every task waits, and nothing is left that could wake one."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """See the module. `chance` is the simulation's only source of randomness."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.chance = random.Random(seed)
+        self._now_s = 0.0
+        really_select = self._selector.select  # type: ignore[attr-defined]  # of asyncio's selector loops
+
+        def select(timeout: float | None = None) -> Any:
+            events = really_select(0)
+            if events or timeout == 0:
+                return events
+            if timeout is None:
+                raise Stuck("every task waits, and no timer is left")
+            self._now_s += timeout
+            return []
+
+        self._selector.select = select  # type: ignore[attr-defined]  # as above
+
+    def time(self) -> float:
+        return self._now_s
+
+    def run_in_executor(  # type: ignore[override]  # answers a future that is done
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class LoopClock:
+    """What a process of the simulation takes for the present; `skew_ms` is how far its clock is off."""
+
+    def __init__(self, loop: VirtualLoop, skew_ms: int = 0) -> None:
+        self._loop = loop
+        self.skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + int(self._loop.time() * 1000) + self.skew_ms
+
+
+class _Calls:
+    """In the place of the queue between a connection and its thread: runs the calls in order, in virtual time."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._last = 0.0
+
+    def put_nowait(self, call: tuple[asyncio.Future[Any] | None, Callable[[], Any]]) -> None:
+        takes_s = self._loop.chance.uniform(0.0001, 0.005)
+        self._last = max(self._last, self._loop.time()) + takes_s
+        self._loop.call_at(self._last, self._run, *call)
+
+    @staticmethod
+    def _run(future: asyncio.Future[Any] | None, function: Callable[[], Any]) -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            if future is not None:
+                aiosqlite.core.set_exception(future, error)
+        else:
+            if future is not None:
+                aiosqlite.core.set_result(future, result)
+
+
+class _NoThread:
+    daemon = True
+
+    def start(self) -> None:
+        """There is no thread: the loop itself runs the calls."""
+
+
+@contextmanager
+def _databases_in(loop: VirtualLoop) -> Iterator[None]:
+    really_init = aiosqlite.core.Connection.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        really_init(self, *args, **kwargs)
+        self._tx = _Calls(loop)
+        self._thread = _NoThread()
+
+    with mock.patch.object(aiosqlite.core.Connection, "__init__", init):
+        yield
+
+
+def simulate(seed: int, world: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
+    """Run `world` to its end in virtual time; an error of it names the command that replays it."""
+    loop = VirtualLoop(seed)
+    try:
+        asyncio.set_event_loop(loop)
+        with _databases_in(loop):
+            return loop.run_until_complete(_whole(world(loop)))
+    except BaseException as error:
+        error.add_note(f"replay it with: python -m pytest tests/simulation --seed {seed}")
+        raise
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _whole(world: Awaitable[T]) -> T:
+    """The world, and then the end of every task it left behind."""
+    try:
+        return await world
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
