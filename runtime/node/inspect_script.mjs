@@ -24,6 +24,12 @@ export function inspectScript(source, block, seen) {
     const hint = 'Remove it: a page has no environment and no files beside it. Import assets from @assets/<file>.'
     seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + meta.start, hint }))
   }
+  for (const comment of parsed.comments) {
+    if (!/@jsx/.test(comment.value)) continue
+    const message = 'A page may not choose how its JSX is compiled.'
+    const hint = 'Remove the comment.'
+    seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + comment.start, hint }))
+  }
   if (/\brequire\b/.test(block.text)) readRequires(source, block, parsed.program, seen)
   if (block.setup && /\bawait\b/.test(block.text)) seen.asyncSetup ||= awaitsAtTopLevel(parsed.program)
 }

@@ -39,12 +39,24 @@ export function inspectBlocks(source, descriptor, seen) {
 
 /** Errors of the parser, and assets named by static attributes. */
 export function inspectTemplate(source, descriptor, errors, seen) {
-  for (const error of errors) {
-    const offset = error.loc?.start?.offset
-    const message = `${error.message.replace(` ${source.path}`, '').replace(/\.$/, '')}.`
-    seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset: offset ?? 0, plugin: 'vue' }))
-  }
+  seen.errors.push(...errors.map((error) => templateError(source, error)))
   if (!errors.length && descriptor.template?.ast) readAddresses(descriptor.template.ast, source, seen)
+}
+
+/**
+ * An error of the template compiler. Those of expressions end in a place inside the expression, which was parsed with one
+ * character before it: `(1:3)` is its third character.
+ */
+export function templateError(source, { message, loc }) {
+  const inside = / \((\d+):(\d+)\)\.?$/.exec(message)
+  let offset = loc?.start?.offset ?? 0
+  if (inside) {
+    const { line, column } = source.at(offset)
+    const [lines, columns] = [Number(inside[1]) - 1, Number(inside[2])]
+    offset = lines ? source.offsetOf(line + lines, columns + 1) : source.offsetOf(line, column + Math.max(0, columns - 1))
+  }
+  const plain = message.replace(inside?.[0] ?? '', '').replace(` ${source.path}`, '').replace(/\.$/, '')
+  return refusal('PAGE_TEMPLATE_SYNTAX', `${plain}.`, { source, offset, plugin: 'vue' })
 }
 
 const ELEMENTS_OF_FILES = new Set(['audio', 'embed', 'image', 'img', 'input', 'source', 'track', 'use', 'video'])

@@ -10,6 +10,8 @@ import { compileTemplate, parse as parseVue } from 'vue/compiler-sfc'
 import { refusal } from './errors.mjs'
 import { Refused } from './guard.mjs'
 import { judge, nearNames } from './imports.mjs'
+import { templateError } from './inspect_template.mjs'
+import { markJsx, unmarked } from './mark.mjs'
 
 export function locate(thrown, task, found) {
   const all = Array.isArray(thrown?.errors) && thrown.errors.length ? thrown.errors : [thrown]
@@ -26,14 +28,28 @@ function isOurs(error) {
 
 function locateOne(error, task, found) {
   if (error.code === 'MISSING_EXPORT') return [missingExport(error, task, found)]
-  const logical = task.logicalOf(error.id ?? error.loc?.file ?? '')
+  const logical = task.logicalOf(error.id ?? error.loc?.file ?? fileInMessage(error.message))
   const message = plainMessage(error, task, found)
   if (!logical) return [refusal('PAGE_COMPILE_FAILED', message, { source: task.source(task.entry), offset: 0 })]
   const source = task.source(logical)
   if (/[?&]type=style/.test(error.id ?? '')) return [styleError(error, message, source, found.styles.get(logical))]
   if (error.plugin === 'vite:vue') return vueErrors(error, message, source)
-  const offset = error.loc?.line ? source.offsetOf(error.loc.line, (error.loc.column ?? 0) + 1) : 0
-  return [refusal('PAGE_COMPILE_FAILED', message, { source, offset, plugin: error.plugin })]
+  return [scriptError(error, message, source, task)]
+}
+
+/** Rolldown draws the file into the message when its own transform fails, and gives it nowhere else. */
+function fileInMessage(message) {
+  const drawn = /\[ (.+):\d+:\d+ \]/.exec(stripVTControlCharacters(String(message)))
+  return drawn ? path.resolve(drawn[1]) : ''
+}
+
+/** The line is right, because marks add none; the column counts the marks that stand before it. */
+function scriptError(error, message, source, task) {
+  if (!error.loc?.line) return refusal('PAGE_COMPILE_FAILED', message, { source, offset: 0, plugin: error.plugin })
+  const marked = source.path.endsWith('.tsx') ? markJsx(source, task).code : source.text
+  const before = unmarked(marked.split('\n')[error.loc.line - 1]?.slice(0, error.loc.column ?? 0) ?? '')
+  const offset = source.offsetOf(error.loc.line, before.length + 1)
+  return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: error.plugin })
 }
 
 /** Rolldown names both modules; the import table knows where the name was written. */
@@ -44,7 +60,7 @@ function missingExport(error, task, found) {
   const what = name === 'default' ? 'has no default export' : `does not export "${name}"`
   if (!importer) {
     const source = task.source(task.entry)
-    const offset = Math.max(0, source.text.search(/^\s*export\b/m))
+    const offset = Math.max(0, source.text.search(/^[ \t]*export\b/m))
     const hint = 'Write the component of the page as `export default function Page() { … }`.'
     return refusal('PAGE_EXPORT_NOT_FOUND', `The page ${what}.`, { source, offset, hint })
   }
@@ -76,7 +92,7 @@ function vueErrors(error, message, source) {
     return [refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: 'vue' })]
   }
   const offset = error.loc?.line ? source.offsetOf(error.loc.line, error.loc.column) : 0
-  const first = refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset, plugin: 'vue' })
+  const first = templateError(source, { message, loc: { start: { offset } } })
   // The plugin stops at the first error of a template; the compiler itself would have told them all.
   return [first, ...templateErrors(source).filter((e) => e.line !== first.line || e.message !== first.message)]
 }
@@ -95,7 +111,7 @@ function templateErrors(source) {
   })
   return errors
     .filter((e) => e.loc)
-    .map((e) => refusal('PAGE_TEMPLATE_SYNTAX', e.message, { source, offset: e.loc.start.offset, plugin: 'vue' }))
+    .map((e) => templateError(source, e))
 }
 
 /** The Vue compiler draws the line of the whole file into its messages: `12  |  text`, and carets below. */
@@ -113,7 +129,7 @@ function placeInFrame(message) {
 /** The first paragraph without frames, and without anything of this machine. */
 function plainMessage(error, task, found) {
   let text = stripVTControlCharacters(String(error.message)).split(/\n\n|\n\s*╭/)[0]
-  text = text.replace(/^\[@?vue\/compiler-sfc\]\s*|^\[[A-Z_]+\]\s*/, '').replace(/\s*\(\d+:\d+\)\s*$/, '')
+  text = text.replace(/^\[(?:@?vue\/compiler-sfc|builtin:[\w-]+|[A-Z_]+)\]\s*/, '').replace(/\s*\(\d+:\d+\)\s*$/, '')
   for (const logical of found.paths) text = text.replaceAll(task.file(logical), logical)
   for (const folder of [task.dir, path.relative(process.cwd(), task.dir), import.meta.dirname]) {
     if (folder) text = text.replaceAll(`${folder}/`, '').replaceAll(folder, '')

@@ -15,7 +15,9 @@ export const LOCATION_ATTRIBUTE = 'data-pg-loc'
 /** Values of the Vue compiler's node types; they are const enums and leave no object to import. */
 const ELEMENT = 1
 const TEXT = 2
+const SIMPLE_EXPRESSION = 4
 const ATTRIBUTE = 6
+const DIRECTIVE = 7
 const PLAIN_ELEMENT = 0
 
 /** A node transform for the Vue template compiler. */
@@ -23,9 +25,10 @@ export function vueMarks(task) {
   return (node, context) => {
     if (node.type !== ELEMENT) return
     for (const prop of node.props) {
-      if (prop.type === ATTRIBUTE && prop.value?.content.includes('@assets/')) {
-        prop.value.content = withAssetUrls(prop.name, prop.value.content, (address) => urlOf(address, task))
-      }
+      const held = prop.type === ATTRIBUTE ? prop.value : staticStyle(prop)
+      if (!held?.content.includes('@assets/')) continue
+      const name = prop.type === ATTRIBUTE ? prop.name : 'style'
+      held.content = withAssetUrls(name, held.content, (address) => urlOf(address, task))
     }
     if (node.tagType !== PLAIN_ELEMENT) return
     const logical = task.logicalOf(context.filename)
@@ -35,6 +38,12 @@ export function vueMarks(task) {
     const value = { type: TEXT, content, loc: node.loc }
     node.props.push({ type: ATTRIBUTE, name: LOCATION_ATTRIBUTE, nameLoc: node.loc, value, loc: node.loc })
   }
+}
+
+/** A written style has become an object expression by now. */
+function staticStyle(prop) {
+  if (prop.type !== DIRECTIVE || prop.name !== 'bind' || prop.arg?.content !== 'style') return null
+  return prop.exp?.type === SIMPLE_EXPRESSION ? prop.exp : null
 }
 
 /** `{code, map}` of a TSX source with its host elements marked. The source was parsed without errors before. */
@@ -60,6 +69,11 @@ function markHostElement(node, source, task, text) {
   const { line, column } = source.at(node.start)
   const place = `${source.path}:${line}:${column}`.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
   text.appendLeft(node.name.end, ` ${LOCATION_ATTRIBUTE}="${place}"`)
+}
+
+/** A piece of marked code as the author wrote it. */
+export function unmarked(code) {
+  return code.replace(new RegExp(` ${LOCATION_ATTRIBUTE}="[^"]*"`, 'g'), '')
 }
 
 function urlOf(address, task) {
