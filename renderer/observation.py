@@ -1,11 +1,11 @@
 """What one attempt saw of a page, before anybody judges it (R9-R11).
 
-Owns the plain records that `attempt.py` fills and `diagnosis.diagnose(observation) -> Diagnosis` judges, and the shape of a
-probe step. The judge is a pure function of an `Observation`: it sees no browser, no clock and no network, so a verdict can be
-replayed from a stored observation. Nothing here survives the attempt.
+Owns the plain records that `attempt.py` fills and `diagnosis.diagnose(observation) -> Diagnosis` judges, and the
+shape of a probe step. The judge is a pure function of an `Observation`: it sees no browser, no clock and no network,
+so a verdict can be replayed from a stored observation. Nothing here survives the attempt.
 
-Everything in an observation is said by the page or about the page, so it is hostile text of bounded size: lists stop at
-`RECORDS_MAX` (and count what they dropped), texts at `TEXT_CHARS_MAX`.
+Everything in an observation is said by the page or about the page, so it is hostile text of bounded size: lists stop
+at `RECORDS_MAX` (and count what they dropped), texts at `TEXT_CHARS_MAX`.
 """
 
 from dataclasses import dataclass, field
@@ -35,11 +35,12 @@ BlockReason = Literal[
 class ProbeStep:
     """One script of the diagnosis, evaluated in an isolated world after the page has settled and time stands still.
 
-    `script` is the source of one JavaScript function `(input) => string` (or a promise of a string); the string is JSON and
-    ends up parsed in `Observation.probe[name]`. `input` is `{viewport: {width, height, auto}, page: {width, height}}` in CSS
-    pixels. With `shot`, a picture of the page is taken right after the script and kept in `Observation.shots[name]`: that is
-    how a step hides all text and looks at what is behind it. A step that changes the page is followed by one that undoes it.
-    The page's main picture (`Observation.png`) is taken before the first step.
+    `script` is the source of one JavaScript function `(input) => string` (or a promise of a string); the string is
+    JSON and ends up parsed in `Observation.probe[name]`. `input` is `{viewport: {width, height, auto}, page: {width,
+    height}}` in CSS pixels. With `shot`, a picture of the page is taken right after the script and kept in
+    `Observation.shots[name]`: that is how a step hides all text and looks at what is behind it. A step that changes
+    the page is followed by one that undoes it. The page's main picture (`Observation.png`) is taken before the first
+    step.
     """
 
     name: str
@@ -50,11 +51,13 @@ class ProbeStep:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleMessage:
-    """One message. `source` is `console` (the page's own call) or the browser's log: `security`, `rendering`, `worker`, …
+    """One message. `source` is `console` (the page's own call) or the browser's log: `security`, `rendering`,
+    `worker`, …
 
-    `type` is the console method's name (`log`, `warning`, `error`, `assert`, …). `text` has format specifiers (`%s`) already
-    filled in. `url`, `line`, `column` are where it was called, counted from 1 (0: unknown). `stack` is one `at name (url:line:column)`
-    per line. The browser's own "Failed to load resource" lines are left out: `Observation.requests` says it better.
+    `type` is the console method's name (`log`, `warning`, `error`, `assert`, …). `text` has format specifiers (`%s`)
+    already filled in. `url`, `line`, `column` are where it was called, counted from 1 (0: unknown). `stack` is one
+    `at name (url:line:column)` per line. The browser's own "Failed to load resource" lines are left out:
+    `Observation.requests` says it better.
     """
 
     type: str
@@ -68,7 +71,10 @@ class ConsoleMessage:
 
 @dataclass(frozen=True, slots=True)
 class PageError:
-    """An uncaught error, or a rejection that nobody handled. `message` starts with the error's class; `stack` as the browser tells it."""
+    """An uncaught error, or a rejection that nobody handled.
+
+    `message` starts with the error's class; `stack` is as the browser tells it.
+    """
 
     message: str
     stack: str = ""
@@ -81,9 +87,9 @@ class PageError:
 class RequestRecord:
     """One request of the page. `path` begins with `/` at the page's own origin, and is the whole address elsewhere.
 
-    `failed`: the origin answered with `status` (404, …) for something that the page itself asked for.
-    `hanging`: no answer within the origin's time limit.
-    `resource_type` as Playwright names it: image, font, stylesheet, script, fetch, xhr, media, document, websocket, ….
+    `failed`: the origin answered with `status` (404, …) for something that the page itself asked for. `hanging`: no
+    answer within the origin's time limit. `resource_type` as Playwright names it: image, font, stylesheet, script,
+    fetch, xhr, media, document, websocket, ….
     """
 
     path: str

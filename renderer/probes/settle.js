@@ -31,9 +31,9 @@ globalThis.pagegateSettle = (() => {
     characterData: true,
   });
 
-  const state = () => {
+  const facts = () => {
     const images = [...document.images];
-    return JSON.stringify({
+    return {
       ready: document.readyState,
       mounted: document.documentElement.dataset.pagegateMounted === "1",
       fonts: document.fonts.status,
@@ -41,8 +41,9 @@ globalThis.pagegateSettle = (() => {
       changes,
       width: root().scrollWidth,
       height: root().scrollHeight,
-    });
+    };
   };
+  const state = () => JSON.stringify(facts());
 
   // Finite animations jump to their end, endless ones leave; those tied to scrolling or paused by the page stay.
   const stillAnimations = () => {
@@ -69,27 +70,26 @@ globalThis.pagegateSettle = (() => {
     video.currentTime = 0;
     await sought;
   };
+  const stillVideos = () =>
+    Promise.all([...everything(document)].filter((e) => e instanceof HTMLVideoElement).map(stillVideo));
 
   let caretHidden = false;
-  const still = async () => {
+  const still = () => {
     if (!caretHidden) {
       const sheet = new CSSStyleSheet();
       sheet.replaceSync("* { caret-color: transparent !important; }");
       document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
       caretHidden = true;
     }
-    const moved = stillAnimations();
-    const videos = [];
     for (const element of everything(document)) {
-      if (element instanceof HTMLVideoElement) videos.push(stillVideo(element));
-      else if (element instanceof SVGSVGElement && !element.ownerSVGElement) {
+      if (element instanceof SVGSVGElement && !element.ownerSVGElement) {
         element.pauseAnimations();
         element.setCurrentTime(0);
       }
     }
-    await Promise.all(videos);
-    if (moved) await frames(1); // their `animationend` and `transitionend` are heard in the next frame
-    return JSON.stringify({ moved });
+    stillVideos(); // that they got there is told by events, which stand still with time
+    const moved = stillAnimations();
+    return JSON.stringify({ ...facts(), moved });
   };
 
   // Down through the page once, so that what waits to be seen is seen, and back. A page that grows is followed until
@@ -108,14 +108,26 @@ globalThis.pagegateSettle = (() => {
     return JSON.stringify({ height: page.scrollHeight });
   };
 
+  // Before time is stopped: a frame is painted and its observers told, and videos stand at their beginning.
+  const begin = async (videoMaxMs) => {
+    const limit = new Promise((done) => setTimeout(done, videoMaxMs));
+    if (document.querySelector("video")) await Promise.race([stillVideos(), limit]);
+    await frames(1);
+    return state();
+  };
   const tell = (name) => {
     document.dispatchEvent(new Event(name));
     return state();
   };
-  const painted = async (count) => {
-    await frames(count);
-    return state();
+  // While time stands still frames are painted, tasks are not run. A pending request keeps time still.
+  const painted = async () => {
+    await frame();
+    return "{}";
+  };
+  const hold = (url) => {
+    fetch(url).catch(() => {});
+    return "{}";
   };
 
-  return { state, still, scrollThrough, tell, painted };
+  return { state, begin, still, scrollThrough, tell, painted, hold };
 })();

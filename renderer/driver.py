@@ -1,0 +1,114 @@
+"""Playwright's driver: one Node process that speaks to every browser this Renderer starts.
+
+Owns the process and knows when it must go: a page that floods the console swells it, and what it has taken it keeps. It
+dies when this process dies (its pipe closes), and the browsers die with it.
+"""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import structlog
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, async_playwright
+
+log = structlog.get_logger()
+
+_STOP_TIMEOUT_S = 5.0
+
+
+class Driver:
+    """Started at the first `get`, let go by `rest`. `folder` takes its temporary files."""
+
+    def __init__(self, folder: Path, memory_max_mb: int) -> None:
+        self._folder, self._memory_max_mb = folder, memory_max_mb
+        self._playwright: Playwright | None = None
+        self._process: psutil.Process | None = None
+        self._guard = asyncio.Lock()
+
+    async def get(self, *, browsers_open: int) -> Playwright:
+        """The running driver. A dead one is replaced, a swollen one too as soon as no browser hangs on it."""
+        async with self._guard:
+            if self._playwright is not None and self._must_go(browsers_open):
+                await self._stop()
+            if self._playwright is None:
+                await self._start()
+            assert self._playwright is not None
+            return self._playwright
+
+    async def rest(self) -> None:
+        """Let the process go; the next `get` starts a new one."""
+        async with self._guard:
+            await self._stop()
+
+    @property
+    def swollen(self) -> bool:
+        return self._memory_mb() >= self._memory_max_mb
+
+    async def _start(self) -> None:
+        before = {child.pid for child in psutil.Process().children()}
+        with _temporary_files_in(self._folder):
+            self._playwright = await async_playwright().start()
+        started = [child for child in psutil.Process().children() if child.pid not in before]
+        self._process = next((child for child in started if _is_driver(child)), None)
+
+    def _must_go(self, browsers_open: int) -> bool:
+        gone = self._process is not None and not _runs(self._process)
+        return gone or (self.swollen and browsers_open == 0)
+
+    def _memory_mb(self) -> int:
+        if self._process is None:
+            return 0
+        try:
+            return int(self._process.memory_info().rss) >> 20
+        except psutil.Error:
+            return 0
+
+    async def _stop(self) -> None:
+        playwright, process = self._playwright, self._process
+        self._playwright = self._process = None
+        if playwright is None:
+            return
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                await playwright.stop()
+        except (PlaywrightError, TimeoutError, ConnectionError):
+            log.warning("renderer.driver_killed")
+            if process is not None:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _is_driver(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return "run-driver" in process.cmdline()
+    return False
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """The driver reads TMPDIR once, when it starts; Playwright has no other way to be told.
+
+    Python's own answer is fixed first, so that nobody else in this process moves along.
+    """
+    tempfile.gettempdir()
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before

@@ -1,0 +1,150 @@
+"""Waiting for a page until it is what a person would see (R11): loaded, scrolled through, 2.5 s older, and still.
+
+Owns virtual time of one page. After the load the page's clock is stopped, its timers are released, and its time is run
+ahead as fast as the processor allows, waiting only for the network. What CSS animates follows real time even then, so
+animations are put to their end, and what they start is given time again. Afterwards time stands still and stays so.
+
+Every wait is bounded; a page that does not come to rest is looked at as it is, and `settled` says so. A stuck thread is
+not noticed here but by the attempt's watch, which ends the attempt.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.async_api import CDPSession
+
+from pagegate.renderer.asking import PageQuestions
+from pagegate.renderer.gate import Gate
+from pagegate.renderer.options import BrowserOptions
+from pagegate.renderer.stage import START_MS, Stage
+
+_QUIET_S = 1.0  # without a request: a load event that has not come by then will not come
+_TICK_S = 0.05
+_ROUNDS_MAX = 3
+_ROUND_AHEAD_MS = 500
+_ROUND_REAL_MAX_S = 2.0
+_VIDEO_MAX_MS = 1000
+# Tasks without a delay that may run before virtual time moves on anyway: a page that posts messages to itself for ever.
+_STARVATION_TASKS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How the page came to rest. Sizes in CSS pixels."""
+
+    settled: bool
+    mounted: bool
+    width_px: int
+    height_px: int
+
+
+class VirtualTime:
+    """The page's time. It starts when it is first stopped, and only runs inside `ahead`."""
+
+    def __init__(self, cdp: CDPSession) -> None:
+        self._cdp = cdp
+        self._spent = asyncio.Event()
+        cdp.on("Emulation.virtualTimeBudgetExpired", lambda _event: self._spent.set())
+
+    async def stop(self, start_ms: int | None = None) -> None:
+        policy: dict[str, Any] = {"policy": "pause"}
+        if start_ms is not None:
+            policy["initialVirtualTime"] = start_ms / 1000
+        await self._cdp.send("Emulation.setVirtualTimePolicy", policy)
+
+    async def ahead(
+        self, budget_ms: int, real_max_s: float, first: Callable[[], Awaitable[object]] | None = None
+    ) -> bool:
+        """Run the page's time ahead, after `first`, during which frames are painted but time stands still.
+
+        False when `real_max_s` were not enough (the network, or heavy work); time stands still again either way.
+        """
+        self._spent.clear()
+        policy = {
+            "policy": "pauseIfNetworkFetchesPending",
+            "budget": budget_ms,
+            "maxVirtualTimeTaskStarvationCount": _STARVATION_TASKS_MAX,
+        }
+        await self._cdp.send("Emulation.setVirtualTimePolicy", policy)
+        if first is not None:
+            await first()
+        try:
+            async with asyncio.timeout(real_max_s):
+                await self._spent.wait()
+        except TimeoutError:
+            await self.stop()
+            return False
+        return True
+
+
+class Settling:
+    """Brings one page to rest. `scroll_to_px` is how far it is scrolled through, 0 for not at all."""
+
+    def __init__(
+        self, stage: Stage, questions: PageQuestions, gate: Gate, options: BrowserOptions, *, scroll_to_px: int
+    ) -> None:
+        self._stage, self._questions, self._gate, self._options = stage, questions, gate, options
+        self._scroll_to_px = scroll_to_px
+        self._time = VirtualTime(stage.fresh.cdp)
+        self._loaded = asyncio.Event()
+        stage.fresh.cdp.on("Page.loadEventFired", lambda _event: self._loaded.set())
+        # A script that does not answer by then is the watch's business; this is only so that nothing waits for ever.
+        self._patience_s = options.stuck_after_s + 5.0
+
+    async def wait_for_load(self) -> None:
+        """Return at the load event, or when no request has started or ended for a while, or at `load_wait_s`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._options.load_wait_s
+        changes, quiet_since_s = -1, loop.time()
+        while not self._loaded.is_set() and (now_s := loop.time()) < deadline_s:
+            if self._gate.pending or self._gate.changes != changes:
+                changes, quiet_since_s = self._gate.changes, now_s
+            elif now_s - quiet_since_s > _QUIET_S:
+                return
+            try:
+                async with asyncio.timeout(_TICK_S):
+                    await self._loaded.wait()
+            except TimeoutError:
+                continue
+
+    async def run(self) -> Settled:
+        """Bring the page to rest. Raises `NoAnswer` when it no longer answers."""
+        state = await self._ask(f"begin({_VIDEO_MAX_MS})")
+        if self._scroll_to_px and state["height"] > self._viewport_height_px():
+            await self._ask(f"scrollThrough({self._scroll_to_px})")
+        await self._time.stop(START_MS)
+        state = await self._ask(f"tell({self._stage.release_event!r})")
+        in_time = await self._time.ahead(self._options.settle_ahead_ms, self._options.settle_real_max_s)
+        at_rest = in_time or self._gate.pending == 0
+        changes = state["changes"]
+        for _ in range(_ROUNDS_MAX):
+            state = await self._ask("still()")
+            if not state["moved"] and state["changes"] == changes:
+                break
+            changes = state["changes"]
+            await self._another_round()
+        state = await self._ask(f"tell({self._stage.seal_event!r})")
+        at_rest = at_rest and state["imagesPending"] == 0 and state["fonts"] != "loading"
+        return Settled(at_rest, state["mounted"], state["width"], state["height"])
+
+    async def _another_round(self) -> None:
+        """Something changed since the last look: let it be painted and observed, and give what follows its time."""
+        self._stage.let_go.clear()
+        await self._ask(f"hold({self._stage.hold_url!r})")
+
+        async def paint() -> None:
+            try:
+                await self._ask("painted()")
+            finally:
+                self._stage.let_go.set()
+
+        await self._time.ahead(_ROUND_AHEAD_MS, _ROUND_REAL_MAX_S, first=paint)
+
+    def _viewport_height_px(self) -> int:
+        size = self._stage.fresh.page.viewport_size
+        return size["height"] if size else 0
+
+    async def _ask(self, call: str) -> dict[str, Any]:
+        return await self._questions.settle(call, self._patience_s)
