@@ -84,6 +84,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             ),
             registry=system.registry,
             render_workers=len(options.render_workers),
+            refresh_numbers=system.refresh_numbers,
         )
 
         async def drain() -> None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from pagegate.deploy.client import Api, ApiRefused, ServerUnreachable
 from pagegate.deploy.contact_sheet import draw_contact_sheet
 from pagegate.deploy.deck import Deck, create_project, report_of_call, send_calls
-from pagegate.deploy.lite import ADDRESS_FILE
+from pagegate.deploy.lite import ADDRESS_FILE, READY_WORDS
 from pagegate.deploy.report import PageReport, Progressing, console_of, print_findings, summary, verdict_table
 
 START_WAIT_S = 120.0
@@ -59,7 +59,7 @@ async def lite(data: Path, port: int = 0, environment: dict[str, str] | None = N
     told: list[str] = []
     try:
         async with asyncio.timeout(START_WAIT_S):
-            while not (data / ADDRESS_FILE).exists():
+            while not told or READY_WORDS not in told[-1]:
                 line = await process.stderr.readline()
                 if not line:
                     raise DemoFailed("pagegate lite did not start:\n" + "".join(told))

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, Child, Keeper, Say, StartRefused, make_room
 
+READY_WORDS = "pagegate is at"
 ADDRESS_FILE = "address"  # in the data folder while all three answer: where `pagegate user` finds the server
 
 
@@ -107,6 +108,7 @@ def data_folder(folder: Path) -> Iterator[None]:
             EXIT_BUSY,
         ) from error
     try:
+        (folder / ADDRESS_FILE).unlink(missing_ok=True)  # a killed predecessor's
         yield
     finally:
         (folder / ADDRESS_FILE).unlink(missing_ok=True)
@@ -173,7 +175,7 @@ def run_lite(data: Path, host: str, port: int, env_file: Path | None) -> int:
     def ready(children: list[Child]) -> None:
         url = next(child.url for child in children if child.name == "backend")
         (data / ADDRESS_FILE).write_text(url + "\n", encoding="utf-8")
-        say(f"pagegate is at {url}   (data and logs in {data}, stop with Ctrl-C)")
+        say(f"{READY_WORDS} {url}   (data and logs in {data}, stop with Ctrl-C)")
         where = "" if data == Path("data") else f" --data {data}"
         say(f"make an administrator and its token:  pagegate user create NAME --admin{where}")
 
