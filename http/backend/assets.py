@@ -69,7 +69,7 @@ async def put_asset(call: Call[AssetParams, Nothing]) -> SavedAsset:
         project = await project_of(tx, call.user, call.params.project_id, need="editor")
     async with receive(call.request, bytes_max=limits.asset_bytes_max, wait_s=limits.upload_wait_s) as upload:
         stored = StoredAsset(name, media_type, upload.sha256, upload.size_bytes, asset_key(project.id, upload.sha256))
-        await call.parts.objects.put(stored.key, upload.content)
+        await call.parts.objects.put(stored.key, upload.file)
     async with call.parts.db.write() as tx:
         await project_of(tx, call.user, project.id, need="editor")  # again: an upload may take minutes
         version, added = await storage.put_asset(tx, project.id, stored, call.user.user_id)

@@ -11,8 +11,7 @@ import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import BinaryIO, cast
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from aiohttp import web
@@ -20,7 +19,6 @@ from aiohttp import web
 from pagegate.http.backend.errors import ApiError
 from pagegate.storage.objects import Objects
 
-MEMORY_BYTES = 1024 * 1024  # uploads beyond this go to a temporary file
 NAME_BYTES_MAX = 200
 
 # What may be uploaded, by ending. Nothing that a browser would run as a page of its own.
@@ -54,9 +52,9 @@ _NOT_IN_NAMES_CATEGORIES = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
 
 @dataclass(frozen=True)
 class Upload:
-    """A whole upload. `content` is at its beginning."""
+    """A whole upload, in a temporary file that ends with it."""
 
-    content: BinaryIO
+    file: Path
     size_bytes: int
     sha256: str
 
@@ -90,7 +88,7 @@ async def receive(request: web.Request, *, bytes_max: int, wait_s: float) -> Asy
     if request.content_length is not None and request.content_length > bytes_max:
         raise too_large
     digest, size_bytes = hashlib.sha256(), 0
-    with tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES) as spool:
+    with tempfile.NamedTemporaryFile(prefix="pagegate-upload-") as file:
         try:
             async with asyncio.timeout(wait_s):
                 async for chunk in request.content.iter_any():
@@ -98,13 +96,13 @@ async def receive(request: web.Request, *, bytes_max: int, wait_s: float) -> Asy
                     if size_bytes > bytes_max:
                         raise too_large
                     digest.update(chunk)
-                    spool.write(chunk)
+                    file.write(chunk)
         except TimeoutError:
             raise ApiError("REQUEST_TIMEOUT", headers={"Connection": "close"}) from None
         if not size_bytes:
             raise ApiError("ASSET_EMPTY")
-        spool.seek(0)
-        yield Upload(cast("BinaryIO", spool), size_bytes, digest.hexdigest())
+        file.flush()
+        yield Upload(Path(file.name), size_bytes, digest.hexdigest())
 
 
 async def send_object(

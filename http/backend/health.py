@@ -47,6 +47,7 @@ async def is_ready(call: Call[Nothing, Nothing]) -> Ready:
 @health.route("GET", "/metrics", access="public", answer=Bytes("text/plain", "Prometheus' text format."))
 async def show_metrics(call: Call[Nothing, Nothing]) -> web.StreamResponse:
     """Every series of this process."""
+    await call.parts.refresh_numbers()
     return await metrics_handler(call.parts.registry)(call.request)
 
 

@@ -4,7 +4,7 @@ Owns nothing: the composition (`actors/systems/backend.py`) builds the parts, th
 open.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,10 @@ from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 
 MIB = 1024 * 1024
+
+
+async def _nothing() -> None:
+    return
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class BackendParts:
     limits: ApiLimits
     registry: CollectorRegistry
     render_workers: int
+    refresh_numbers: Callable[[], Awaitable[None]] = _nothing  # makes the registry's gauges true, before a scrape
     unready: Callable[[], Sequence[str]] = field(default=lambda: ())  # why the process itself is not ready
 
 

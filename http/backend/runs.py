@@ -6,13 +6,16 @@ from aiohttp import web
 from pydantic import Field
 
 from pagegate.actors.agents.runs import CancelRun
+from pagegate.actors.agents.tools import CallId
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
+from pagegate.http.backend.files import send_object
 from pagegate.http.backend.models import Id, Params, Shown, TimeMs
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.http.backend.sse import EventView, follow, show_event
 from pagegate.storage import runs as storage
 from pagegate.storage.engine import Tx
+from pagegate.storage.objects import ObjectMissing
 from pagegate.storage.transitions import RUN
 from pagegate.storage.users import Caller
 
@@ -25,6 +28,10 @@ class RunParams(Params):
     run_id: Id
 
 
+class CallParams(RunParams):
+    call_id: CallId
+
+
 class EventsParams(RunParams):
     after: int | None = Field(
         default=None, ge=0, le=2**31 - 1, description="The last index already seen; 0 or nothing: from the beginning."
@@ -34,7 +41,10 @@ class EventsParams(RunParams):
 
 
 class CallView(Shown):
-    """One call. `result` is null while it is pending, and then what an agent is told: verdict, findings, next step."""
+    """One call. `result` is null while it is pending, and then what an agent is told: verdict, findings, next step.
+
+    `result.picture`, where there is one, is the address of the page's picture.
+    """
 
     call_id: str
     tool: str
@@ -73,6 +83,35 @@ async def get_run(call: Call[RunParams, Nothing]) -> RunView:
     """A run with its calls and their verdicts."""
     async with call.parts.db.read() as tx:
         return await _view(tx, await run_of(tx, call.user, call.params.run_id))
+
+
+@runs.route(
+    "GET",
+    "/runs/{run_id}/calls/{call_id}/picture",
+    answer=Bytes("image/png", "What the page of the call looked like when it was checked."),
+    refusals=["RUN_NOT_FOUND", "PICTURE_NOT_FOUND", "OBJECT_STORE_UNAVAILABLE"],
+)
+async def get_call_picture(call: Call[CallParams, Nothing]) -> web.StreamResponse:
+    """The picture of one call's page, of a refused one too: what an agent should look at before it repairs."""
+    async with call.parts.db.read() as tx:
+        run = await run_of(tx, call.user, call.params.run_id)
+        made = {one.call_id: one for one in await storage.list_tool_calls(tx, run.id)}.get(call.params.call_id)
+    key = (made.result or {}).get("picture_key") if made is not None else None
+    if key is None:
+        raise ApiError("PICTURE_NOT_FOUND")
+    sha256 = key.rpartition("/")[2].removesuffix(".png")
+    try:
+        return await send_object(
+            call.request,
+            call.parts.objects,
+            key,
+            media_type="image/png",
+            sha256=sha256,
+            name=f"run-{run.id}-{call.params.call_id}.png",
+            inline=True,
+        )
+    except ObjectMissing:
+        raise ApiError("PICTURE_NOT_FOUND", "The picture's bytes are missing.", "Check the page again.") from None
 
 
 @runs.route("POST", "/runs/{run_id}/cancel", refusals=["RUN_NOT_FOUND", "ROLE_REQUIRED", "BACKEND_BUSY"])
@@ -143,7 +182,7 @@ async def _view(tx: Tx, run: Any) -> RunView:
         source=run.source,
         status=run.status,
         finished=run.status in RUN.terminal,
-        calls=[_call_view(one) for one in calls],
+        calls=[_call_view(run.id, one) for one in calls],
         result=run.result,
         error=run.error,
         skip_visual_verification=run.skip_visual_verification,
@@ -156,14 +195,24 @@ async def _view(tx: Tx, run: Any) -> RunView:
     )
 
 
-def _call_view(call: storage.ToolCall) -> CallView:
+def _call_view(run_id: int, call: storage.ToolCall) -> CallView:
     return CallView.model_validate(
         {
             "call_id": call.call_id,
             "tool": call.tool_name,
             "status": call.status,
-            "result": call.result,
+            "result": _told(run_id, call),
             "job_kind": call.job_kind,
             "job_id": call.job_id,
         }
     )
+
+
+def _told(run_id: int, call: storage.ToolCall) -> dict[str, Any] | None:
+    """The result as clients see it: where bytes are stored is ours to know."""
+    if call.result is None:
+        return None
+    told = dict(call.result)
+    if told.pop("picture_key", None) is not None:
+        told["picture"] = f"/runs/{run_id}/calls/{call.call_id}/picture"
+    return told
