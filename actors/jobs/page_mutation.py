@@ -82,7 +82,7 @@ class PageMutation:
         return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
 
     async def tell(self, tx: Tx, job: ClaimedJob, end: End) -> None:
-        short = {key: value for key, value in end.result.items() if key not in {"findings", "timings_ms"}}
+        short = {key: value for key, value in end.result.items() if key not in _NOT_IN_EVENTS}
         await runs.append_event(tx, job.row.run_id, "tool.ended", {"job_id": job.id, "end": end.event, **short})
 
     async def ended(self, job: ClaimedJob) -> None:
@@ -168,6 +168,7 @@ async def _save(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, picture: 
     return End("finish", result=told(checked.verdict, version=number, next=next_step, **more))
 
 
+_NOT_IN_EVENTS = {"findings", "timings_ms", "picture_key"}  # the run has them; an event is short
 _UNSEEN = {"skipped_visual_verification": True}  # the audit mark of R8
 
 

@@ -115,6 +115,10 @@ class BackendSystem:
         await self._stack.aclose()
         log.info("backend.stopped", owner=self.owner)
 
+    async def refresh_numbers(self) -> None:
+        """Make the registry's gauges true; before every scrape (O2)."""
+        await self.metrics.refresh(self.db, self.state)
+
     async def _start(self) -> None:
         options = self.options
         if dialect_of(options.database_url) == "sqlite":
