@@ -100,6 +100,9 @@ class Attempt:
         if looking.done() and not looking.cancelled() and looking.exception() is None:
             self._seen.observation = self._observed
             return
+        if looking.done() and self._observed.navigated_away and self._fresh.alive:
+            self._seen.observation = self._observed  # it could not be looked at, and that is the page's own doing
+            return
         if looking.done() and not self._ending.done():
             # The look failed; why is often known a moment later.
             await asyncio.wait({self._ending}, timeout=0.3)

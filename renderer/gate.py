@@ -61,6 +61,7 @@ class Gate:
         self._origin, self._seen, self._timeout_s = origin, seen, timeout_s
         self._tell_fault: Callable[[AttemptError], None] | None = fault
         self._page_asked_for = False
+        self._recorded: set[tuple[str, RequestOutcome]] = set()
         self._pending = 0
         self.changes = 0  # goes up with every request that starts or ends
 
@@ -81,11 +82,8 @@ class Gate:
             self.changes += 1
 
     def blocked(self, url: str, resource_type: str, reason: BlockReason) -> None:
-        """Write down what was stopped, here or by the browser itself; the same thing once."""
-        path = _path_of(url)
-        known = any(record.path == path and record.outcome == "blocked" for record in self._seen.requests[-50:])
-        if not known:
-            self._record(path, "blocked", resource_type, reason)
+        """Write down what was stopped, here or by the browser itself."""
+        self._record(_path_of(url), "blocked", resource_type, reason)
 
     async def _answer(self, route: Route, request: Request) -> None:
         url, kind = request.url.partition("#")[0], request.resource_type
@@ -144,8 +142,13 @@ class Gate:
         reason: BlockReason = "",
         status: int | None = None,
     ) -> None:
-        record = RequestRecord(clip(path, URL_CHARS_MAX), outcome, kind, reason, status)
-        add(self._seen, self._seen.requests, record)
+        # A page that polls asks the same a hundred times, and the browser may tell what the interception has seen too.
+        key = (path, outcome)
+        if key not in self._recorded:
+            self._recorded.add(key)
+            add(
+                self._seen, self._seen.requests, RequestRecord(clip(path, URL_CHARS_MAX), outcome, kind, reason, status)
+            )
 
     def _fault(self, error: AttemptError) -> None:
         if self._tell_fault is not None:

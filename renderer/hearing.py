@@ -17,11 +17,14 @@ from pagegate.renderer.gate import Gate, blocked_by_browser
 from pagegate.renderer.observation import ConsoleMessage, Observation, PageError
 from pagegate.renderer.records import add, clip
 
+STEADY_URL = "pagegate-steady.js"
 DOMAINS = ("Runtime", "Log", "Page", "Audits")
 DIALOGS_MAX = 100  # a page that asks this often asks for ever
 
 _PLACEHOLDER = re.compile(r"%[sdifoOc%]")
-_LOCAL_FILE = re.compile(r"Not allowed to load local resource: (\S+)")
+_LOCAL_FILE = re.compile(
+    r"(?:Not allowed to load local resource: |Fetch API cannot load )(file:\S+?)\.?(?:\s|$)", re.IGNORECASE
+)
 
 
 class Hearing:
@@ -64,7 +67,8 @@ class Hearing:
             url = str(details.get("url", ""))
             line, column = int(details.get("lineNumber", -1)) + 1, int(details.get("columnNumber", -1)) + 1
         message, _, rest = described.partition("\n    at ")
-        stack = f"at {rest}".replace("\n    at ", "\nat ") if rest else stack_text(details.get("stackTrace"))
+        stack = _without_ours(f"at {rest}".replace("\n    at ", "\nat ")) if rest else ""
+        stack = stack or stack_text(details.get("stackTrace"))
         error = PageError(clip(message), clip(stack), clip(url), line, column)
         rejected = "(in promise)" in str(details.get("text", ""))
         add(self._seen, self._seen.rejections if rejected else self._seen.errors, error)
@@ -161,17 +165,24 @@ def _show(value: dict[str, Any]) -> str:
 
 def stack_text(stack: dict[str, Any] | None) -> str:
     """One `at name (url:line:column)` per frame."""
-    frames = (stack or {}).get("callFrames", [])
     return "\n".join(
         f"at {frame.get('functionName') or '<anonymous>'} "
         f"({frame.get('url', '')}:{int(frame.get('lineNumber', -1)) + 1}:{int(frame.get('columnNumber', -1)) + 1})"
-        for frame in frames
+        for frame in _frames(stack)
     )
 
 
 def _place(stack: dict[str, Any] | None) -> tuple[str, int, int]:
-    frames = (stack or {}).get("callFrames", [])
-    if not frames:
-        return "", 0, 0
-    top = frames[0]
-    return str(top.get("url", "")), int(top.get("lineNumber", -1)) + 1, int(top.get("columnNumber", -1)) + 1
+    for frame in _frames(stack):
+        url, line, column = str(frame.get("url", "")), int(frame.get("lineNumber", -1)), frame.get("columnNumber", -1)
+        return url, line + 1, int(column) + 1
+    return "", 0, 0
+
+
+def _frames(stack: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The frames of the page's own code, without those of `probes/steady.js` around and inside it."""
+    return [frame for frame in (stack or {}).get("callFrames", []) if frame.get("url") != STEADY_URL]
+
+
+def _without_ours(stack: str) -> str:
+    return "\n".join(line for line in stack.splitlines() if STEADY_URL not in line)

@@ -118,11 +118,12 @@ class Settling:
         state = await self._ask(f"tell({self._stage.release_event!r})")
         in_time = await self._time.ahead(self._options.settle_ahead_ms, self._options.settle_real_max_s)
         at_rest = in_time or self._gate.pending == 0
-        changes = state["changes"]
+        changes, changes_had_their_round = state["changes"], False
         for _ in range(_ROUNDS_MAX):
             state = await self._ask("still()")
-            if not state["moved"] and state["changes"] == changes:
+            if not state["moved"] and (state["changes"] == changes or changes_had_their_round):
                 break
+            changes_had_their_round = state["changes"] != changes  # once: a page that changes for ever is at rest too
             changes = state["changes"]
             await self._another_round()
         state = await self._ask(f"tell({self._stage.seal_event!r})")

@@ -16,7 +16,7 @@ from playwright.async_api import Request, Route
 
 from pagegate.renderer.browser import FreshBrowser
 from pagegate.renderer.egress import ORIGIN
-from pagegate.renderer.hearing import DOMAINS
+from pagegate.renderer.hearing import DOMAINS, STEADY_URL
 
 # The page's clock: every page is looked at from here on. Virtual time is recognised by lying within the span.
 START_MS = 1_767_261_600_000  # 2026-01-01T10:00:00Z
@@ -67,7 +67,7 @@ async def prepare(fresh: FreshBrowser) -> Stage:
         "releaseEvent": stage.release_event,
         "sealEvent": stage.seal_event,
     }
-    steady = f"({_source('steady.js')})({json.dumps(config)})"
+    steady = f"({_source('steady.js')})({json.dumps(config)})\n//# sourceURL={STEADY_URL}"
     await fresh.cdp.send("Page.addScriptToEvaluateOnNewDocument", {"source": steady})
     settle = {"source": _source("settle.js"), "worldName": WORLD}
     await fresh.cdp.send("Page.addScriptToEvaluateOnNewDocument", settle)

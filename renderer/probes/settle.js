@@ -23,8 +23,10 @@ globalThis.pagegateSettle = (() => {
     }
   };
 
-  let changes = 0;
-  new MutationObserver((records) => (changes += records.length)).observe(document, {
+  let changes = 0; // of what can be seen; a page that counts in its title is at rest
+  new MutationObserver((records) => {
+    changes += records.filter((record) => !document.head || !document.head.contains(record.target)).length;
+  }).observe(document, {
     subtree: true,
     childList: true,
     attributes: true,
