@@ -65,9 +65,17 @@ def find(evidence: Evidence) -> list[Finding]:
         return [_not_mounted(evidence)]
     if evidence.image is not None and is_blank(evidence.image):
         return [_blank(evidence)]
-    if not seen.settled:
+    if not seen.settled and not _waits_in_vain(evidence):
         return [_unsettled()]
     return []
+
+
+def _waits_in_vain(evidence: Evidence) -> bool:
+    """A font, a picture or a call that hangs is a finding of its own (R11), and the page is judged without it."""
+    if any(request.outcome == "hanging" for request in evidence.seen.requests):
+        return True
+    images, fonts = evidence.answers("images"), evidence.answers("fonts")
+    return any(each["state"] == "hanging" for each in images) or any(each["state"] == "loading" for each in fonts)
 
 
 def _thrown(evidence: Evidence) -> list[Finding]:

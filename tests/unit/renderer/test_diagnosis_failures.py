@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 
 from pagegate.renderer.contract import Diagnosis
 from pagegate.renderer.diagnosis import diagnose
-from pagegate.renderer.observation import ConsoleMessage, Observation, PageError
+from pagegate.renderer.observation import ConsoleMessage, Observation, PageError, RequestRecord
 
 RISKS = """<script setup lang="ts">
 const ready = false
@@ -118,6 +118,12 @@ def test_a_page_killed_by_the_memory_watch_is_a_page_error() -> None:
 def test_a_page_that_left_itself_or_never_rested_fails() -> None:
     assert codes(diagnose(page(navigated_away=True))) == ["PAGE_NAVIGATED_AWAY"]
     assert codes(diagnose(page(settled=False))) == ["PAGE_NOT_SETTLED"]
+
+
+def test_a_hanging_font_is_a_warning_and_no_failure() -> None:
+    font = RequestRecord("/assets/x.woff2", "hanging", "font")
+    verdict = diagnose(page(settled=False, requests=[font]))
+    assert (verdict.status, codes(verdict)) == ("warning", ["RESOURCE_HANGING"])
 
 
 def test_a_module_cycle_tells_what_to_do() -> None:

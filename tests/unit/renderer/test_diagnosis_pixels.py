@@ -21,7 +21,7 @@ def judged(ground: Image.Image, colour: tuple[int, int, int], **text: Any) -> li
     out = BytesIO()
     ground.save(out, "PNG")
     lines = [[left, top, right - left, bottom - top]]
-    facts = {"colour": list(colour), "alpha": 1, "size": 20, "faded": False, "ornament": False, "shadow": False}
+    facts = {"colour": list(colour), "alpha": 1, "size": 20, "faded": False}
     place = {"path": "main > p", "loc": "pages/x.vue:6:7", "text": WORDS, "rect": lines[0], "lines": lines, "order": 1}
     observation = Observation(320, 180, mounted=True, settled=True, png=out.getvalue())
     observation.probe = {"page": {"contrast": [facts | place | text]}}
@@ -58,10 +58,23 @@ def test_text_that_stands_out_is_not_told(ground: Image.Image, colour: tuple[int
     assert judged(ground, colour) == []
 
 
-@pytest.mark.parametrize("spared", [{"ornament": True}, {"shadow": True}])
-def test_ornaments_and_shadowed_text_are_left_alone(spared: dict[str, bool]) -> None:
-    assert judged(plain("white"), (255, 255, 255), **spared) == []
-
-
 def test_translucent_text_is_judged_as_it_is_painted() -> None:
     assert judged(plain("white"), (0, 0, 0), alpha=0.05, lines=[[150, 100, 100, 20]]) == ["TEXT_UNREADABLE"]
+
+
+def test_big_pale_letters_behind_a_title_are_an_ornament() -> None:
+    image = plain("white")
+    pen = ImageDraw.Draw(image)
+    pen.text((20, 20), "2026", fill="#e2e8f0", font_size=96)
+    pen.text((20, 80), "What we expect", fill="black", font_size=30)
+    out = BytesIO()
+    image.save(out, "PNG")
+    paint = {"lines": [[20, 40, 200, 60]], "colour": [226, 232, 240], "alpha": 1, "size": 96}
+    title = {"lines": [[20, 80, 200, 30]], "colour": [0, 0, 0], "alpha": 1, "size": 30}
+    place = {"path": "h2", "loc": "pages/x.vue:3:3", "text": "x", "rect": [20, 80, 200, 30], "order": 2}
+    observation = Observation(320, 180, mounted=True, settled=True, png=out.getvalue())
+    overlap = place | {"paint": title, "others": [place | {"paint": paint}]}
+    observation.probe = {"page": {"overlap": [overlap]}}
+    assert diagnose(observation).findings == []
+    overlap["others"][0]["paint"] |= {"colour": [30, 41, 59]}
+    assert [finding.code for finding in diagnose(observation).findings] == ["TEXT_OVERLAP"]
