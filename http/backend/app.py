@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from prometheus_client import Gauge
 
 from pagegate.http.backend import auth
 from pagegate.http.backend.assets import assets
@@ -70,6 +71,8 @@ def make_app(parts: BackendParts) -> web.Application:
     app[_DOCUMENT] = describe(routes, _version())
     for route in routes:
         app.router.add_route(route.method, route.path, _handler(route, parts))
+    streams = Gauge("pagegate_http_streams", "Event streams that are open now.", registry=parts.registry)
+    streams.set_function(lambda: parts.feed.streams)
     app.on_response_prepare.append(_mark_started)
     app.on_shutdown.append(_end_streams)
     return app

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from pagegate.actors.agents.tools import ToolCallsRefused
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.objects import ObjectStoreUnavailable
+from pagegate.storage.pages import PageChanged
 from pagegate.storage.preview_artifacts import ArtifactUnavailable
 from pagegate.storage.runs import BatchTooLarge, IdempotencyKeyReused, JobQueueFull
 from pagegate.storage.runtime_state import StateFull
@@ -91,7 +92,6 @@ REFUSALS: dict[str, Refusal] = {
     "PAGE_CHANGED": Refusal(
         409, "The page has changed in the meantime.", "Read the page again and start from that version."
     ),
-    "PAGE_CODE_TAKEN": Refusal(409, "The project already has a page with this code.", "Choose another code."),
     # runs
     "TOOL_UNKNOWN": Refusal(422, "There is no such tool.", "Use create_project_page or apply_page_edits."),
     "TOOL_CALL_ID_DUPLICATE": Refusal(422, "Two calls have the same call_id.", "Give each call of a step its own."),
@@ -185,6 +185,7 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     IdempotencyKeyReused: "IDEMPOTENCY_KEY_REUSED",
     BatchTooLarge: "AI_PAGE_MUTATION_BATCH_TOO_LARGE",
     JobQueueFull: "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
+    PageChanged: "PAGE_CHANGED",
     LoginTaken: "LOGIN_TAKEN",
     LastAdmin: "LAST_ADMIN",
     LastOwner: "LAST_OWNER",

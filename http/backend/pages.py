@@ -8,7 +8,7 @@ from pydantic import Field
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.files import send_object
-from pagegate.http.backend.models import Id, Params, ProjectParams, Shown, TimeMs, VersionNumber
+from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown, TimeMs, VersionNumber
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.runtime.contract import Canvas
 from pagegate.storage import pages as storage
@@ -71,6 +71,10 @@ class VersionEntry(Shown):
 
 class VersionList(Shown):
     versions: list[VersionEntry]
+
+
+class Restore(Said):
+    base_version: VersionNumber = Field(description="The version that is current now; another one is refused.")
 
 
 class PageView(Shown):
@@ -172,6 +176,33 @@ async def bring_back_page(call: Call[PageParams, Nothing]) -> PageView:
         await storage.bring_back_page(tx, call.params.page_id)
         page, project = await _page_of(tx, call.user, call.params.page_id)
         version = await _version_of(tx, page.id, page.number)
+    return _view(page, project, version)
+
+
+@pages.route(
+    "POST",
+    "/pages/{page_id}/versions/{number}/restore",
+    refusals=["PAGE_NOT_FOUND", "PAGE_VERSION_NOT_FOUND", "ROLE_REQUIRED", "PAGE_CHANGED"],
+)
+async def restore_page_version(call: Call[VersionParams, Restore]) -> PageView:
+    """Save an earlier version once more, as the newest, with the verdict and the component versions it had."""
+    async with call.parts.db.write() as tx:
+        page, project = await _page_of(tx, call.user, call.params.page_id, write=True)
+        old = await _version_of(tx, page.id, call.params.number)
+        again = storage.NewVersion(
+            source=old.source,
+            title=old.title,
+            speaker_notes=old.speaker_notes,
+            component_pins=old.component_pins,
+            status=old.status,
+            verdict=old.verdict,
+            picture_key=old.picture_key,
+            job_id=None,
+            created_by=call.user.user_id,
+        )
+        number = await storage.add_page_version(tx, page.id, call.body.base_version, again)
+        page, _ = await _page_of(tx, call.user, page.id)
+        version = await _version_of(tx, page.id, number)
     return _view(page, project, version)
 
 

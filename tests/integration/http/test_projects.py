@@ -361,3 +361,18 @@ async def test_two_people_saving_a_component_at_once_make_two_versions(world: Wo
 
     numbers = await asyncio.gather(*(save(world.editor, TILE + str(n)) for n in range(6)))
     assert sorted(numbers) == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_restore_is_a_new_version_and_only_from_the_current_one(world: World) -> None:
+    page_id = await make_page(world)
+    path = f"/pages/{page_id}/versions/1/restore"
+    assert (await world.viewer.post(path, {"base_version": 2})).code == "ROLE_REQUIRED"
+    assert (await world.stranger.post(path, {"base_version": 2})).code == "PAGE_NOT_FOUND"
+    stale = await world.editor.post(path, {"base_version": 1})
+    assert (stale.status, stale.code) == (409, "PAGE_CHANGED")
+    assert (await world.editor.post(f"/pages/{page_id}/versions/9/restore", {"base_version": 2})).status == 404
+    restored = await world.editor.post(path, {"base_version": 2})
+    assert (restored.body["version"]["number"], restored.body["version"]["source"]) == (3, "one")
+    assert restored.body["version"]["has_picture"] is True
+    versions = await world.viewer.get(f"/pages/{page_id}/versions")
+    assert [one["number"] for one in versions.body["versions"]] == [3, 2, 1]

@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from pagegate.http.backend import sse
-from pagegate.storage import runs
+from pagegate.storage import external, runs
+from pagegate.storage.objects import picture_key, sha256_of
 from tests.integration.http.conftest import LIMITS, Person, World
 from tests.integration.http.test_gate import create, step
 
@@ -228,3 +229,23 @@ async def test_another_workspaces_run_does_not_exist(world: World) -> None:
             assert (answer.status, answer.code) == (404, "RUN_NOT_FOUND")
     assert (await world.viewer.get("/runs/999")).code == "RUN_NOT_FOUND"
     assert (await world.viewer.get(f"/runs/{run_id}")).body["status"] == "waiting_external"
+
+
+async def test_a_call_shows_its_picture_by_address_and_not_where_it_is_stored(world: World) -> None:
+    run_id = await start_run(world)
+    path = f"/runs/{run_id}/calls/c1/picture"
+    assert (await world.viewer.get(path)).code == "PICTURE_NOT_FOUND"
+    key = picture_key(world.project_id, sha256_of(b"PNG"))
+    await world.parts.objects.put(key, b"PNG")
+    async with world.db.write() as tx:
+        (call,) = await runs.list_tool_calls(tx, run_id)
+        assert call.job_kind is not None
+        assert call.job_id is not None
+        told = {"status": "failed", "picture_key": key}
+        await external.write_task_result(tx, call.job_kind, call.job_id, "failed", told)
+    (shown,) = (await world.viewer.get(f"/runs/{run_id}")).body["calls"]
+    assert shown["result"] == {"status": "failed", "picture": path}
+    picture = await world.viewer.get(path)
+    assert (picture.raw, picture.headers["Content-Type"]) == (b"PNG", "image/png")
+    assert (await world.viewer.get(f"/runs/{run_id}/calls/other/picture")).code == "PICTURE_NOT_FOUND"
+    assert (await world.stranger.get(path)).code == "RUN_NOT_FOUND"
