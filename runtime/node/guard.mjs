@@ -153,7 +153,7 @@ function wrongFrameworkNames(module, logical, found, task, vendor) {
 
 function wrongName(name, specifier, exported, logical, found, task) {
   const source = task.source(logical)
-  const written = found.imports.get(logical)?.filter((i) => i.specifier === specifier) ?? []
+  const written = found.modules.get(logical)?.imports.filter((i) => i.specifier === specifier) ?? []
   const offset = written.flatMap((i) => i.names).find((n) => n.name === name)?.offset ?? written[0]?.offset ?? 0
   const near = nearNames(name, exported)
   const message =

@@ -14,33 +14,30 @@ import { inspectBlocks, inspectTemplate } from './inspect_template.mjs'
 const SOURCE_CHARS_MAX = 4 * 1024 * 1024
 
 /**
- * `{paths, errors, imports, exports, styles, asyncSetup}`: the modules that the page uses in the order they were met, the
- * located errors, what each module imports, exports and styles, and whether one of them awaits in its setup.
+ * `{paths, errors, modules, asyncSetup}`: the modules that the page uses in the order they were met, the located errors,
+ * what was seen in each module (imports, exports, styles, the Vue descriptor), and whether one of them awaits in its setup.
  */
 export function inspect(task) {
-  const found = { paths: [], errors: [], imports: new Map(), exports: new Map(), styles: new Map(), asyncSetup: false }
+  const found = { paths: [], errors: [], modules: new Map(), asyncSetup: false }
   const waiting = [task.entry]
   const met = new Set(waiting)
   while (waiting.length) {
     const logical = waiting.shift()
+    const source = task.source(logical)
+    const seen = inspectModule(source)
     found.paths.push(logical)
-    const seen = inspectModule(task.source(logical))
+    found.modules.set(logical, seen)
     found.errors.push(...seen.errors)
-    for (const table of ['imports', 'exports', 'styles']) found[table].set(logical, seen[table])
     found.asyncSetup ||= seen.asyncSetup
-    for (const entry of seen.imports) {
-      const meaning = judge(entry.specifier, logical, task)
-      if (meaning.code) {
-        found.errors.push(refusal(meaning.code, meaning.message, { source: task.source(logical), ...entry, hint: meaning.hint }))
-      } else if (meaning.module && !met.has(meaning.module)) {
-        met.add(meaning.module)
-        waiting.push(meaning.module)
-      }
-    }
-    for (const use of seen.assets) {
-      const meaning = judgeAddress(use.specifier, task)
-      if (meaning.code) {
-        found.errors.push(refusal(meaning.code, meaning.message, { source: task.source(logical), ...use, hint: meaning.hint }))
+    const meanings = [
+      ...seen.imports.map((use) => ({ ...judge(use.specifier, logical, task), offset: use.offset })),
+      ...seen.assets.map((use) => ({ ...judgeAddress(use.specifier, task), offset: use.offset })),
+    ]
+    for (const { code, message, hint, offset, module } of meanings) {
+      if (code) found.errors.push(refusal(code, message, { source, offset, hint }))
+      else if (module && !met.has(module)) {
+        met.add(module)
+        waiting.push(module)
       }
     }
   }
@@ -48,7 +45,7 @@ export function inspect(task) {
 }
 
 function inspectModule(source) {
-  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false }
+  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false, descriptor: null }
   const unfit = unfitSource(source)
   if (unfit) seen.errors.push(unfit)
   else if (source.path.endsWith('.vue')) inspectVue(source, seen)
@@ -71,7 +68,8 @@ function unfitSource(source) {
 }
 
 function inspectVue(source, seen) {
-  const { descriptor, errors } = parseVue(source.text, { filename: source.path, sourceMap: false, ignoreEmpty: false })
+  const { descriptor, errors } = parseVue(source.text, { filename: source.path })
+  seen.descriptor = descriptor
   const fence = fenceOutsideBlocks(source, descriptor)
   if (fence) return void seen.errors.push(fence)
   inspectBlocks(source, descriptor, seen)

@@ -32,7 +32,7 @@ function locateOne(error, task, found) {
   const message = plainMessage(error, task, found)
   if (!logical) return [refusal('PAGE_COMPILE_FAILED', message, { source: task.source(task.entry), offset: 0 })]
   const source = task.source(logical)
-  if (/[?&]type=style/.test(error.id ?? '')) return [styleError(error, message, source, found.styles.get(logical))]
+  if (/[?&]type=style/.test(error.id ?? '')) return [styleError(error, message, source, found.modules.get(logical)?.styles)]
   if (error.plugin === 'vite:vue') return vueErrors(error, message, source)
   return [scriptError(error, message, source, task)]
 }
@@ -65,9 +65,9 @@ function missingExport(error, task, found) {
     return refusal('PAGE_EXPORT_NOT_FOUND', `The page ${what}.`, { source, offset, hint })
   }
   const source = task.source(importer)
-  const written = (found.imports.get(importer) ?? []).filter((i) => judge(i.specifier, importer, task).module === exporter)
+  const written = (found.modules.get(importer)?.imports ?? []).filter((i) => judge(i.specifier, importer, task).module === exporter)
   const place = written.flatMap((i) => i.names).find((n) => n.name === name) ?? written[0]
-  const exported = found.exports.get(exporter) ?? []
+  const exported = found.modules.get(exporter)?.exports ?? []
   const near = nearNames(name, exported)
   const hint = near.length
     ? `Did you mean ${near.join(' or ')}?`

@@ -14,12 +14,16 @@ import { compile } from './compile.mjs'
 import { vendor } from './vendor.mjs'
 import { warmUp } from './warm_up.mjs'
 
+/** A worker without work gives back what the last compiles left behind. */
+const IDLE_MS = 1000
+
 const [socketFd, cacheDir, workDir] = process.argv.slice(2)
 const socket = new net.Socket({ fd: Number(socketFd), readable: true, writable: true })
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
 
 let current = null
+let idle
 
 function tell(message, done) {
   socket.write(`${JSON.stringify(message)}\n`, done)
@@ -44,6 +48,7 @@ tell({ ready: true, vendor_dir: frameworks.dir, node: process.version, ...heap()
 for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
   const order = JSON.parse(line)
   current = order.id
+  clearTimeout(idle)
   try {
     const { errors, files, timings } = await compile(order, frameworks)
     // A rejection that nobody waited for is reported after the promises have settled: give it the chance to end the task.
@@ -53,4 +58,5 @@ for await (const line of createInterface({ input: socket, crlfDelay: Infinity })
     lost(error)
   }
   current = null
+  idle = setTimeout(() => globalThis.gc?.(), IDLE_MS)
 }
