@@ -12,6 +12,7 @@ Nothing here is stored; it survives in `ai_agent_tool_calls`.
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -230,8 +231,9 @@ def _first_duplicate(values: Sequence[str]) -> str | None:
 
 
 def derive_page_code(title: str, taken: Callable[[str], bool]) -> str:
-    """A free code from a title (S4): its ASCII letters and digits, else `page`; `-2`, `-3`, … until `taken` says no."""
-    words = re.findall(r"[a-z0-9]+", title.lower())
+    """A free code from a title (S4): its letters without accents, its digits, else `page`; then `-2`, … until free."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
+    words = re.findall(r"[a-z0-9]+", plain.lower())
     stem = "-".join(words)[:60].strip("-") or "page"
     code, number = stem, 1
     while taken(code):
