@@ -6,6 +6,7 @@ next one compiles while the last one renders. Ctrl-C or SIGTERM ends Node and br
 """
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -13,13 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from pagegate.actors.systems.renderer import RendererOptions
+from pagegate.actors.systems.runtime import RuntimeOptions
 from pagegate.deploy.gate import Compiled, LocalGate
 from pagegate.deploy.logs import configure_logs
 from pagegate.deploy.pages import BadArguments, LocalPage, local_pages, parse_canvas
 from pagegate.deploy.report import PageReport, Progressing, console_of, print_findings, summary, verdict_table
 from pagegate.renderer.isolation import NoBrowser
+from pagegate.renderer.options import BrowserOptions
 from pagegate.runtime.contract import Canvas
 from pagegate.runtime.node_worker import NodeMissing
+
+log = structlog.get_logger()
 
 EXIT_GOOD, EXIT_REFUSED_PAGE, EXIT_MACHINE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -39,6 +47,9 @@ def run_check(files: Sequence[Path], *, canvas: str, project: Path | None, pictu
     except (asyncio.CancelledError, KeyboardInterrupt):
         sys.stderr.write("pagegate check: interrupted\n")
         return EXIT_INTERRUPTED
+    except Exception:  # a fault of ours is no verdict about a page: it must not look like a refusal
+        log.exception("check.fault")
+        return EXIT_MACHINE
 
 
 async def _ending_on_sigterm(work: Coroutine[Any, Any, int]) -> int:
@@ -53,7 +64,7 @@ async def _check(pages: Sequence[LocalPage], canvas: Canvas, pictures: Path | No
     names = picture_names(pages)
     with Progressing(sys.stderr, len(pages)) as progress:
         progress.doing("starting Vite and Chromium")
-        async with LocalGate(canvas) as gate:
+        async with LocalGate(canvas, *machine_options()) as gate:
             async for compiled in _compiled(gate, pages, progress):
                 report, png = await gate.look(compiled)
                 if pictures is not None and png is not None:
@@ -68,6 +79,13 @@ async def _check(pages: Sequence[LocalPage], canvas: Canvas, pictures: Path | No
     if not as_json:
         _print(reports, pictures)
     return exit_code(reports)
+
+
+def machine_options() -> tuple[RuntimeOptions, RendererOptions]:
+    """Which Node and which Chromium: of all settings the only two that matter without a server."""
+    node, chromium = os.environ.get("RUNTIME_NODE"), os.environ.get("RENDERER_CHROMIUM")
+    browser = BrowserOptions(chromium_path=Path(chromium) if chromium else None)
+    return RuntimeOptions(node=Path(node) if node else None), RendererOptions(browser=browser)
 
 
 async def _compiled(gate: LocalGate, pages: Sequence[LocalPage], progress: Progressing) -> AsyncIterator[Compiled]:

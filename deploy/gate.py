@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 from uuid import uuid4
 
+import pykka
+
 from pagegate.actors.jobs.verdict import PageFinding, Verdict, judge
 from pagegate.actors.systems.renderer import RendererOptions, RendererSystem
 from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
@@ -135,7 +137,11 @@ class LocalGate:
             viewport=Viewport(width_px=self._canvas.width_px, height_px=self._canvas.height_px),
             deadline_s=RENDER_DEADLINE_S,
         )
-        result, png = await self.renderer.render(task, await asyncio.to_thread(self._origin, compiled))
+        origin = await asyncio.to_thread(self._origin, compiled)
+        try:
+            result, png = await self.renderer.render(task, origin)
+        except (pykka.ActorDeadError, TimeoutError) as error:
+            raise Unavailable("RENDER_SERVICE_UNAVAILABLE", "the Renderer did not answer") from error
         if result.diagnosis is None:
             code, message = (result.error.code, result.error.message) if result.error else ("RENDER_FAULT", "no result")
             raise Unavailable(code, message)

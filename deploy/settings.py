@@ -273,17 +273,22 @@ class RuntimeSettings(ProcessSettings):
         return None if value is None else _http_url(value)
 
 
-class RendererSettings(_HoldsCredential):
+class BrowserSettings(ProcessSettings):
+    """What decides about the browser, with a server or without."""
+
+    renderer_chromium: Path | None = None  # the headless shell to use; else where Debian puts it
+    render_cleanup_grace_seconds: Seconds = 2
+
+
+class RendererSettings(BrowserSettings, _HoldsCredential):
     """`pagegate renderer`."""
 
     renderer_host: str = "127.0.0.1"
     renderer_port: Port = 8082
-    renderer_chromium: Path | None = None  # the headless shell to use; else where Debian puts it
     render_worker_id: str = Field(default="renderer-1", min_length=1, max_length=100)
     render_runtime_navigation_base_url: str = "http://127.0.0.1:8081/"
     render_runtime_asset_base_url: str = "http://127.0.0.1:8081/"
     render_platform_asset_base_url: str = "http://127.0.0.1:8080/"
-    render_cleanup_grace_seconds: Seconds = 2
     render_result_ttl_seconds: Seconds = 300
 
     @field_validator(
