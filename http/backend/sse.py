@@ -58,7 +58,7 @@ async def follow(
         try:
             await _write(stream, f"retry: {RETRY_MS}\n\n")
             quiet_since_s = asyncio.get_running_loop().time()
-            while not parts.feed.closed:
+            while not parts.feed.closed and request.transport is not None:  # None: the client has hung up
                 subscription.quiet()
                 events, ended = await _look(parts, run_id, after)
                 for event in events:

@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 
+import aiohttp
 import pytest
 
-from pagegate.storage.objects import picture_key
+from pagegate.storage.objects import ObjectStoreUnavailable, picture_key
 from pagegate.storage.pages import NewVersion, add_page_version, insert_page_with_first_version
 from tests.integration.http.conftest import LIMITS, Person, World
 
@@ -267,6 +268,34 @@ async def test_a_deleted_file_is_gone_from_the_list(world: World) -> None:
     assert (await world.editor.delete(path)).status == 204
     assert (await world.viewer.get(path)).code == "ASSET_NOT_FOUND"
     assert (await world.editor.delete(path)).code == "ASSET_NOT_FOUND"
+
+
+async def test_a_store_that_fails_in_the_middle_never_makes_a_short_file_look_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{world.project}/assets/big.png"
+    await world.editor.put(path, data=bytes(300_000))
+
+    async def broken(*_: object):  # type: ignore[no-untyped-def]
+        yield bytes(1000)
+        raise ObjectStoreUnavailable("reading failed")
+
+    monkeypatch.setattr(world.parts.objects, "_chunks", broken)
+    with pytest.raises(aiohttp.ClientError):
+        await world.viewer.get(path)
+
+
+async def test_a_store_that_is_away_is_no_fault_of_the_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{world.project}/assets/logo.svg"
+    await world.editor.put(path, data=SVG)
+
+    async def away(*_: object) -> None:
+        raise ObjectStoreUnavailable("no answer from 10.0.0.9")
+
+    monkeypatch.setattr(world.parts.objects, "open", away)
+    answer = await world.viewer.get(path)
+    assert (answer.status, answer.code) == (503, "OBJECT_STORE_UNAVAILABLE")
+    assert "10.0.0.9" not in answer.raw.decode()
 
 
 # --- pages ----------------------------------------------------------------------------------------------------------

@@ -171,6 +171,35 @@ async def test_closing_the_stream_stops_nothing(world: World) -> None:
     assert (run.body["status"], run.body["last_event_index"]) == ("waiting_external", 2)
 
 
+async def test_a_client_that_hangs_up_gives_its_place_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "POLL_S", 0.01)
+    run_id = await start_run(world)
+    for _ in range(LIMITS.streams_max):
+        stream = await open_stream(world.viewer, run_id)
+        await stream.next()
+        stream.close()
+    async with asyncio.timeout(10):
+        while world.parts.feed.streams:
+            await asyncio.sleep(0)
+
+
+async def test_a_client_that_reads_nothing_is_let_go(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "WRITE_WAIT_S", 0.05)
+    run_id = await start_run(world)
+    async with world.db.write() as tx:
+        for _ in range(300):
+            await runs.append_event(tx, run_id, "tool.progress", {"text": "x" * 64_000})
+    reader, writer = await asyncio.open_connection(world.server.host, world.server.port, limit=1024)
+    head = f"GET /runs/{run_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.viewer.token}\r\n\r\n"
+    writer.write(head.encode())
+    await reader.readuntil(b"event: run.submitted")
+    assert world.parts.feed.streams == 1
+    async with asyncio.timeout(10):
+        while world.parts.feed.streams:
+            await asyncio.sleep(0)
+    writer.close()
+
+
 async def test_every_stream_closes_at_once_on_shutdown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "POLL_S", 3600.0)
     run_id = await start_run(world)
