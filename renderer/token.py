@@ -46,7 +46,7 @@ def verify_token(credential: str, worker_id: str, token: str, *, now_s: float | 
     signed, _, mac = token.rpartition(".")
     expected = _mac(credential, signed) if credential else ""
     # Compared as bytes: a token may hold any character, and compare_digest takes only ASCII text.
-    if not expected or not hmac.compare_digest(mac.encode(), expected.encode()):
+    if not expected or not hmac.compare_digest(_bytes(mac), _bytes(expected)):
         raise _invalid("the token was not signed with this worker's credential")
     version, audience, expires_s = _parts(signed)
     if version != _VERSION:
@@ -76,7 +76,12 @@ def _invalid(message: str) -> TokenRefused:
 
 
 def _mac(credential: str, signed: str) -> str:
-    return _encode(hmac.new(credential.encode(), signed.encode(), hashlib.sha256).digest())
+    return _encode(hmac.new(_bytes(credential), _bytes(signed), hashlib.sha256).digest())
+
+
+def _bytes(text: str) -> bytes:
+    # What came in a header may hold lone surrogates, which stand for bytes that are no text.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _encode(raw: bytes) -> str:
