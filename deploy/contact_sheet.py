@@ -16,7 +16,7 @@ TILE_PX = (400, 225)
 CAPTION_PX = 34
 GAP_PX = 20
 COLUMNS = 4
-_INK, _PAPER, _CARD = "#1c1917", "#f5f5f4", "#e7e5e4"
+_INK, _PAPER, _CARD, _EDGE = "#1c1917", "#f5f5f4", "#e7e5e4", "#d6d3d1"
 _COLOURS = {"passed": "#15803d", "warning": "#b45309", "failed": "#b91c1c", "unavailable": "#7e22ce"}
 _FONTS = ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "DejaVuSans.ttf")
 
@@ -34,6 +34,8 @@ def draw_contact_sheet(
         picture = pictures.get(report.file)
         tile = _thumbnail(picture) if picture is not None else _card(report)
         sheet.paste(tile, (left, top))
+        edge = (left - 1, top - 1, left + TILE_PX[0], top + TILE_PX[1])
+        ImageDraw.Draw(sheet).rectangle(edge, outline=_EDGE)
         _caption(sheet, report, left, top + TILE_PX[1])
     return sheet
 

@@ -6,7 +6,7 @@ through `client.Api` only.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -121,8 +121,6 @@ def report_of_call(call: dict[str, Any], page: DeckPage) -> PageReport:
         error=None if result.get("status") else f"{result.get('code', call['status'])}: {result.get('message', '')}",
         expected=page.expect,
     )
-    marks = {
-        "at": page.stage if page.expect == "failed" else "",
-        "as expected": "yes" if page.is_met_by(report) else "NO",
-    }
-    return PageReport(**{**report.__dict__, "marks": marks})
+    located = "" if not page.where else "yes" if page.is_located_by(findings) else "no"
+    marks = {"fault located": located, "as expected": "yes" if page.is_met_by(report) else "NO"}
+    return replace(report, marks=marks)

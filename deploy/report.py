@@ -103,9 +103,9 @@ def print_findings(console: Console, reports: Iterable[PageReport]) -> None:
     for report in reports:
         if report.error is not None:
             console.print(Text.assemble("\n", (report.file, "bold"), "  nothing is known about this page"))
-            console.print(Text("  " + report.error, style=COLOURS["unavailable"]))
+            console.print(Text("  " + report.error, style=COLOURS["unavailable"]), soft_wrap=True)
         for finding in report.findings:
-            console.print(_finding(report, finding))
+            console.print(_finding(report, finding), soft_wrap=True)  # lines stay whole for grep and copy
 
 
 def _finding(report: PageReport, finding: PageFinding) -> Text:
