@@ -18,7 +18,7 @@ _SIDES = {
 
 
 def find(evidence: Evidence) -> list[Finding]:
-    return [*_overflows(evidence), *_cuts(evidence), *_overlaps(evidence), *_glyphs(evidence)]
+    return [*_overflows(evidence), *_cuts(evidence), *_overlaps(evidence), *_glyphs(evidence), *_icons(evidence)]
 
 
 def _canvas_of(evidence: Evidence) -> str:
@@ -43,8 +43,9 @@ def _overflow(evidence: Evidence, side: str, culprits: list[dict[str, Any]]) -> 
     message = f"Content runs {px} px {beside} the canvas ({_canvas_of(evidence)})"
     if first:
         message += f', with the text "{first}"'
-    if len(spots) > 1:
-        message += "; also " + ", ".join(f"{spot.path}{spot.at}" for spot in spots[1:4])
+    others = {spot.position: spot for spot in spots if spot.position != spots[0].position}
+    if others:
+        message += "; also " + ", ".join(f"{spot.path}{spot.at}" for spot in list(others.values())[:3])
     return finding("CANVAS_OVERFLOW", "warning", f"{message}.", hint, spot=spots[0])
 
 
@@ -126,3 +127,16 @@ def _glyphs(evidence: Evidence) -> list[Finding]:
             )
         )
     return found
+
+
+def _icons(evidence: Evidence) -> list[Finding]:
+    return [
+        finding(
+            "ICON_MISSING",
+            "warning",
+            f'The icon "{answer["name"]}" belongs to an icon font that the page does not have.',
+            "Draw the icon as inline SVG, or use an emoji.",
+            spot=Spot.of(answer),
+        )
+        for answer in evidence.answers("icons")
+    ]

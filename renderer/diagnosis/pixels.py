@@ -59,7 +59,7 @@ def _span(band: Image.Image) -> float:
 
 
 def find(evidence: Evidence) -> list[Finding]:
-    """Texts that cannot be read against what is painted behind them."""
+    """Texts that cannot be read against what is painted behind them, or that are not painted at all."""
     image = evidence.image
     if image is None:
         return []
@@ -67,18 +67,22 @@ def find(evidence: Evidence) -> list[Finding]:
     for text in evidence.answers("contrast"):
         worst = _unreadable(image, text)
         if worst is not None:
-            spot = Spot.of(text)
-            found.append(
-                finding(
-                    "TEXT_UNREADABLE",
-                    "warning",
-                    f'"{spot.text}" cannot be read: its colour hardly differs from what is painted behind it '
-                    f"(contrast {worst:.2f} to 1).",
-                    "Choose a text colour that stands out from the ground that is really painted there.",
-                    spot=spot,
-                )
-            )
+            why = f"its colour hardly differs from what is painted behind it (contrast {worst:.2f} to 1)"
+            hint = "Choose a text colour that stands out from the ground that is really painted there."
+        elif not text["turned"] and _is_hidden(image, text):
+            why = "nothing of it is painted, so something lies over it"
+            hint = "Check `z-index`, stacking, and what covers this place."
+        else:
+            continue
+        spot = Spot.of(text)
+        found.append(finding("TEXT_UNREADABLE", "warning", f'"{spot.text}" cannot be read: {why}.', hint, spot=spot))
     return found
+
+
+def _is_hidden(image: Image.Image, text: dict[str, Any]) -> bool:
+    """Whether the place of a text shows one even surface."""
+    boxes = [box for box in (_pixels_of(image, *line) for line in text["lines"]) if box is not None]
+    return bool(boxes) and all(_span(band) <= _SAME_PX_STEP for box in boxes for band in image.crop(box).split())
 
 
 def _unreadable(image: Image.Image, text: dict[str, Any]) -> float | None:

@@ -59,6 +59,26 @@ function isFolded(run, clip) {
   return width < run.size * 0.7 || height < run.size * 0.7;
 }
 
+// A row that goes on outside its frame, or holds the same words twice, is a strip to be moved: a marquee, a carousel.
+function isStrip(run, clip, runs) {
+  if (run.item.el.closest("td, th")) return false;
+  return runs.some((other) => {
+    if (other === run || other.ornament || !clip.item.el.contains(other.item.el)) return false;
+    const line = other.lines[0];
+    return other.text === run.text || line.x0 >= clip.box.x1 || other.lines.every((each) => each.x1 <= clip.box.x0);
+  });
+}
+
+// One line of room, and a second text waiting above or below it for the pointer.
+function waitsForPointer(run, clip) {
+  if (clip.box.y1 - clip.box.y0 < run.size * 2.5) return true;
+  for (let at = run.item; at && at !== clip.item.up; at = at.up) {
+    const { transitionDuration, transitionProperty } = at.style;
+    if (transitionDuration !== "0s" && /all|transform|translate|top|margin/.test(transitionProperty)) return true;
+  }
+  return false;
+}
+
 // The part of a text that a box leaves out: null when nothing is lost, or when nothing of it was meant to show there.
 function cutBy(run, clip) {
   let worst = null;
@@ -72,8 +92,10 @@ function cutBy(run, clip) {
   }
   if (!worst) return null;
   const sideways = worst.side === "left" || worst.side === "right";
-  if (!inside && (sideways || worst.side === "top")) return null;
+  if (!inside && worst.side === "top") return null;
+  if (!inside && sideways && !run.item.el.closest("td, th")) return null;
   if (!inside && run.item.lifted && clip.item.el.contains(run.item.lifted)) return null;
+  if (!inside && waitsForPointer(run, clip)) return null;
   return worst;
 }
 
@@ -86,8 +108,10 @@ function probeClipping({ runs, canvas }) {
       const cut = cutBy(run, clip);
       if (!cut) continue;
       if (isFolded(run, clip) || canvasClip(clip, canvas) || chosenCut(run, clip, cut.side)) break;
+      if ((cut.side === "left" || cut.side === "right") && isStrip(run, clip, runs)) break;
       const known = found.get(clip.item);
-      if (!known || cut.px > known.px) found.set(clip.item, { ...cut, run });
+      if (!known) found.set(clip.item, { ...cut, run });
+      else known.px = Math.max(known.px, cut.px);
       break;
     }
   }

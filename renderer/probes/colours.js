@@ -31,10 +31,6 @@ function colourOf(css) {
   return colour;
 }
 
-function paintsGround(style) {
-  return style.backgroundImage !== "none" || colourOf(style.backgroundColor)[3] > NOT_QUITE_NOTHING;
-}
-
 function paintsBorder(style) {
   return ["Top", "Right", "Bottom", "Left"].some(
     (side) =>

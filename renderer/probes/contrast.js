@@ -43,7 +43,7 @@ function probeContrast({ runs }) {
     const slices = shownSlices(run);
     if (!slices.length || slices.some((slice) => isCovered(run, slice))) continue;
     out.push({
-      ...paintOf(run, slices), faded: item.opacity < 0.6, order: item.order, ...where(item.el, run.lines[0], run.text),
+      ...paintOf(run, slices), faded: item.opacity < 0.6, turned: item.turned, order: item.order, ...where(item.el, run.lines[0], run.text),
     });
   }
   return out;

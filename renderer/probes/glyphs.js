@@ -57,3 +57,21 @@ function probeGlyphs({ runs }) {
   }
   return missing.slice(0, 40);
 }
+
+// Icon fonts and icon libraries that are not there: the name stands as a word, or nothing stands at all.
+const ICON_WORDS = /(^|\s)material-(icons|symbols)/;
+const ICON_CLASSES = /(^|\s)(fa|fas|far|fab|fa-(solid|regular|brands|light)|bi|mdi|ri|ti|ph|lni|glyphicon)(\s|$)/;
+
+function probeIcons({ items }) {
+  const missing = [];
+  for (const { el, seen } of items) {
+    const names = seen && el.getAttribute("class");
+    if (!names || el.childElementCount) continue;
+    const words = ICON_WORDS.test(names) && ![...document.fonts].some((face) => /material/i.test(face.family));
+    const nothing =
+      ICON_CLASSES.test(names) && !el.textContent.trim() && getComputedStyle(el, "::before").content === "none" &&
+      getComputedStyle(el).backgroundImage === "none" && getComputedStyle(el).maskImage === "none";
+    if (words || nothing) missing.push({ name: names.slice(0, 80), ...where(el) });
+  }
+  return missing.slice(0, 40);
+}

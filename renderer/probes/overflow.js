@@ -30,6 +30,22 @@ function isDecoration(item, of) {
   return !lifted.el.matches("img[alt]:not([alt=''])") && !lifted.el.querySelector("img[alt]:not([alt='']), input, button");
 }
 
+function groundOfPage() {
+  for (const el of [document.documentElement, document.body]) {
+    const { backgroundColor, backgroundImage } = getComputedStyle(el);
+    if (backgroundImage !== "none") return "";
+    if (colourOf(backgroundColor)[3] > 0) return String(colourOf(backgroundColor));
+  }
+  return "255,255,255,1";
+}
+
+// A box in the colour of the page's own ground may end where it likes.
+function standsOut({ style }, ground) {
+  if (style.backgroundImage !== "none") return true;
+  const colour = colourOf(style.backgroundColor);
+  return colour[3] > NOT_QUITE_NOTHING && String(colour) !== ground;
+}
+
 // Menus, drawers and skip links wait outside until they are called.
 function isParked(item, box, canvas) {
   if (!isOutside(box, canvas)) return false;
@@ -51,6 +67,7 @@ function culpritOf(item, side, canvas, limit) {
 
 function probeOverflow({ items, of, runs, canvas }) {
   const sides = {};
+  const ground = groundOfPage();
   const blamed = new Map();
   const blame = (item, side, px, text, limit) => {
     const found = (sides[side] ??= new Map());
@@ -71,7 +88,7 @@ function probeOverflow({ items, of, runs, canvas }) {
   for (const item of items) {
     if (!shows(item) || item.svg || item.el === document.body || isEmpty(item.box)) continue;
     if (!sidesOver(item.box, canvas).length) continue;
-    if (!REPLACED.has(item.el.tagName) && !paintsGround(item.style) && !paintsBorder(item.style)) continue;
+    if (!REPLACED.has(item.el.tagName) && !paintsBorder(item.style) && !standsOut(item, ground)) continue;
     const seen = visiblePart(item.box, item.clip);
     if (isEmpty(seen) || isDecoration(item, of) || isParked(item, seen, canvas)) continue;
     for (const [side, px] of sidesOver(seen, canvas)) blame(item, side, px, null, null);

@@ -32,13 +32,23 @@ function isCovering(run) {
   return false;
 }
 
+// How far down in the pile of elements at a point a text is. Text outside its own box is not hit: it lies on whatever
+// ancestor is.
+function depthOf(item, pile, both) {
+  for (let at = item; at.el; at = at.up) {
+    const depth = pile.indexOf(at.el);
+    if (depth >= 0) return depth;
+    if (!isEmpty(meet(at.box, both)) && at.style.display !== "inline" && at.style.display !== "contents") return -1;
+  }
+  return -1;
+}
+
 function bothShow(a, b, both) {
   const x = (both.x0 + both.x1) / 2 - scrollX;
   const y = (both.y0 + both.y1) / 2 - scrollY;
   if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) return !isCovering(a.run) && !isCovering(b.run);
   const pile = document.elementsFromPoint(x, y);
-  const depth = (run) => pile.findIndex((el) => el === run.item.el);
-  const [i, j] = [depth(a.run), depth(b.run)];
+  const [i, j] = [depthOf(a.run.item, pile, both), depthOf(b.run.item, pile, both)];
   if (i < 0 || j < 0) return false;
   const [upper, lower] = i < j ? [i, j] : [j, i];
   if (pile.slice(0, upper).some((el) => !pile[upper].contains(el) && isOpaque(el))) return false;
@@ -48,8 +58,10 @@ function bothShow(a, b, both) {
 // Whose fault is it? Text that runs out of its own box, else the one that was put there, else the later one.
 function spills(run) {
   const last = inkOf(run, run.lines[run.lines.length - 1]);
+  const right = Math.max(...run.lines.map((line) => line.x1));
   for (let at = run.item, n = 0; at.el && n < 4; at = at.up, n += 1) {
-    if (at.style.display !== "inline" && at.style.display !== "contents" && at.box.y1 < last.y1 - EDGE_PX) return true;
+    if (at.style.display === "inline" || at.style.display === "contents") continue;
+    if (at.box.y1 < last.y1 - EDGE_PX || at.box.x1 < right - EDGE_PX) return true;
   }
   return false;
 }

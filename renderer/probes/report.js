@@ -24,6 +24,7 @@ function report(input) {
   ask("clipping", () => probeClipping(page));
   ask("media", () => probeMedia(page));
   ask("glyphs", () => probeGlyphs(page));
+  ask("icons", () => probeIcons(page));
   document.adoptedStyleSheets = [...before, sheet];
   try {
     ask("overlap", () => probeOverlap(page));

@@ -41,6 +41,7 @@ globalThis.pagegateSettle = (() => {
       fonts: document.fonts.status,
       imagesPending: images.filter((image) => !image.complete && image.loading !== "lazy").length,
       changes,
+      animations: document.getAnimations().length,
       width: root().scrollWidth,
       height: root().scrollHeight,
     };
@@ -100,9 +101,12 @@ globalThis.pagegateSettle = (() => {
     const page = root();
     const behaviour = page.style.scrollBehavior;
     page.style.scrollBehavior = "auto";
+    let height = page.scrollHeight;
     for (let y = 0; y < Math.min(page.scrollHeight, heightMax); y += window.innerHeight) {
       window.scrollTo(0, y);
       await frames(1);
+      if (page.scrollHeight > height) await frames(1); // what grew must be seen to have left before it can come again
+      height = page.scrollHeight;
     }
     window.scrollTo(0, 0);
     page.style.scrollBehavior = behaviour;

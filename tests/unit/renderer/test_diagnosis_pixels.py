@@ -21,7 +21,7 @@ def judged(ground: Image.Image, colour: tuple[int, int, int], **text: Any) -> li
     out = BytesIO()
     ground.save(out, "PNG")
     lines = [[left, top, right - left, bottom - top]]
-    facts = {"colour": list(colour), "alpha": 1, "size": 20, "faded": False}
+    facts = {"colour": list(colour), "alpha": 1, "size": 20, "faded": False, "turned": False}
     place = {"path": "main > p", "loc": "pages/x.vue:6:7", "text": WORDS, "rect": lines[0], "lines": lines, "order": 1}
     observation = Observation(320, 180, mounted=True, settled=True, png=out.getvalue())
     observation.probe = {"page": {"contrast": [facts | place | text]}}
