@@ -82,6 +82,11 @@ class NodeWorker:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """False once its end was noticed."""
+        return self._process.returncode is None
+
     @classmethod
     async def start(cls, config: WorkerConfig, base: Path, temporary: Path) -> "NodeWorker":
         """A warm worker in the slot's `base`. Raises `WorkerEnded`, also when it is not ready in time."""
@@ -162,6 +167,10 @@ class NodeWorkers:
     def __init__(self, config: WorkerConfig, base: Path, temporary: Path) -> None:
         self._config, self._base, self._temporary = config, base, temporary
         self._living: set[NodeWorker] = set()
+
+    @property
+    def pids(self) -> list[int]:
+        return sorted(worker.pid for worker in self._living)
 
     async def start(self) -> NodeWorker:
         """Raises `WorkerEnded`."""

@@ -91,6 +91,7 @@ class _Task:
     reply: Reply[Compiled]
     worker: asyncio.Future[NodeWorker] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    began: bool = False  # the worker has the task
 
 
 def worn_out(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:
@@ -174,6 +175,7 @@ class ViteSlot(Actor):
         log.error("runtime.worker.start_failed", failures=self._start_failures, reason=str(error))
         if self._task is not None and not self._task.worker.done() and self._worker is None:
             self._task.worker.set_exception(WorkerLost("no compiler could be started"))
+            self._task.worker.exception()  # the task may have ended already and never look at it
         self.after(Backoff().delay_s(self._start_failures, self._rnd), _StartWorker())
 
     async def _hand_over(self) -> None:
@@ -181,7 +183,7 @@ class ViteSlot(Actor):
         if self._task is None or self._task.worker.done():
             return
         await self._promote()
-        if self._worker is not None and not worn_out(self._wear, **_wear_of(self._worker, self.now_s())):
+        if self._worker is not None and self._may_take_a_task(self._worker):
             self._task.worker.set_result(self._worker)
         else:
             self._start_worker()
@@ -191,10 +193,13 @@ class ViteSlot(Actor):
         if self._successor is None:
             return
         if self._worker is not None:
-            if not worn_out(self._wear, **_wear_of(self._worker, self.now_s())):
+            if self._may_take_a_task(self._worker):
                 return
             await self._workers.end(self._worker)
         self._worker, self._successor = self._successor, None
+
+    def _may_take_a_task(self, worker: NodeWorker) -> bool:
+        return worker.alive and not worn_out(self._wear, **_wear_of(worker, self.now_s()))
 
     async def _let_idle_go(self) -> None:
         if self._task is not None:
@@ -211,7 +216,9 @@ class ViteSlot(Actor):
     # -- the task -------------------------------------------------------------------------------------------------
 
     async def _accept(self, asked: RunCompile) -> None:
-        assert self._task is None, "the lane gives a slot one task at a time"
+        if self._task is not None:
+            # A lane gives one task at a time; one that crashed and came back does not know what it gave before.
+            raise WorkerLost("the slot is busy with an earlier task")
         self._task = _Task(asked, self.defer_reply())
         self._watch_idle()
         self.spawn(self._run(self._task), then=_TaskEnded)
@@ -220,10 +227,9 @@ class ViteSlot(Actor):
     async def _task_ended(self, ended: ChildEnded[Compiled]) -> None:
         task, self._task = self._task, None
         assert task is not None
-        worker = task.worker.result() if task.worker.done() and not task.worker.exception() else None
-        if worker is not None and ended.error is not None:
+        if ended.error is not None and task.began:
             # Whatever ended the task, the worker may still be at it: only its death frees the slot (Q10).
-            await self._workers.end(worker)
+            await self._workers.end(task.worker.result())
             self._worker = None
         if ended.error is None:
             task.reply.give(ended.result())
@@ -241,7 +247,7 @@ class ViteSlot(Actor):
         try:
             async with asyncio.timeout_at(task.asked.deadline_at_s):
                 await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
-                if not work.done():
+                if task.began:
                     await asyncio.wait({work}, timeout=_CANCEL_GRACE_S)
             if not work.done():
                 raise CompileCancelled("the compile was cancelled")
@@ -261,11 +267,15 @@ class ViteSlot(Actor):
         fetch_ms = clock.lap_ms()
         say.info("diagnostics.modules.ready", ms=fetch_ms, modules=len(modules))
         worker = await task.worker
+        clock.lap_ms()  # a wait for a warm worker is no work
         async with self._base.task() as folder:
             say.info("diagnostics.workspace.validated", ms=clock.lap_ms())
+            task.began = True
             answer = await worker.compile(_order(task.asked.task_id, folder, manifest, dict(modules)))
         compile_ms = clock.lap_ms()
-        say.info("diagnostics.vite.finished", ms=compile_ms, errors=len(answer.errors), **answer.timings)
+        say.info(
+            "diagnostics.vite.finished", ms=compile_ms, errors=len(answer.errors), worker=worker.pid, **answer.timings
+        )
         return Compiled(
             errors=answer.errors,
             files=_encoded(answer),

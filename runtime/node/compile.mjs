@@ -32,7 +32,7 @@ export async function compile(order, vendor) {
   const answer = (files) => ({
     errors: ordered(found.errors, found.paths),
     files: found.errors.length ? {} : files,
-    timings: { inspect_ms: inspected - started, vite_ms: performance.now() - inspected },
+    timings: { inspect_ms: rounded(inspected - started), vite_ms: rounded(performance.now() - inspected) },
   })
   if (found.errors.length) return answer({})
   task.write(found.paths)
@@ -48,6 +48,8 @@ export async function compile(order, vendor) {
     cut()
   }
 }
+
+const rounded = (ms) => Math.round(ms * 10) / 10
 
 function config(task, found, vendor, tailwind) {
   const { first, afterTailwind, last } = guard(task, found, vendor)

@@ -283,7 +283,7 @@ def test_names_that_are_only_types_are_no_wrong_names(compiler: Compiler) -> Non
         "<script>\nexport default { data: () => ({ a: 1 }) }\n</script>\n<template><p>{{ a }}</p></template>",
         "<template><p>text</p></template>",
         "<script>\nexport const x = 1\n</script>\n<script setup>\nx\n</script>\n<template>{{ x }}</template>",
-        "<script setup lang='ts' generic='T extends string'>\ndefineProps<{ a?: T }>()\n</script><template>a</template>",
+        "<script setup lang='ts' generic='T extends string'>\ndefineProps<{ a?: T }>()</script><template>a</template>",
         "<script setup>\nconst A = () => import('@components/A.vue')\n</script><template>{{ A }}</template>",
         "<!-- a comment -->\n<template>\n<pre>```js\ncode\n```</pre>\n</template>",
         "<template><p :class='$style.a'>x</p></template>\n<style module>\n.a { color: red }\n</style>",

@@ -1,0 +1,311 @@
+"""Real slots with real Node workers: what a task may do to them, and what the next task sees of it (V3-V5, R9, Q10)."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.runtime.contract import ArtifactManifest, Canvas, EntryPage
+from pagegate.runtime.node_worker import _environment
+from pagegate.runtime.refusals import (
+    CompileCancelled,
+    CompileTimedOut,
+    SourceUnavailable,
+    ViteQueueFull,
+    ViteQueueTimeout,
+    WorkerLost,
+)
+from pagegate.runtime.sources import MemoryModuleSource
+
+from .conftest import vue
+
+
+def page(source: str | None = None) -> MemoryModuleSource:
+    return MemoryModuleSource(manifest_of("pages/page.vue"), {"pages/page.vue": vue() if source is None else source})
+
+
+def manifest_of(*modules: str) -> ArtifactManifest:
+    return ArtifactManifest(
+        artifact_id="a",
+        entry=modules[0],
+        framework="vue",
+        modules=list(modules),
+        entry_page=EntryPage(code="page", title="A page"),
+        canvas=Canvas(width_px=1280, height_px=720),
+    )
+
+
+class HeldSource:
+    """A source that is not given before `release` is set; `asked` tells that a slot waits for it."""
+
+    def __init__(self) -> None:
+        self.asked, self.release = asyncio.Event(), asyncio.Event()
+        self._page = page()
+
+    async def manifest(self) -> ArtifactManifest:
+        self.asked.set()
+        await self.release.wait()
+        return await self._page.manifest()
+
+    async def read_modules(self, paths: Sequence[str]) -> Mapping[str, str]:
+        return await self._page.read_modules(paths)
+
+
+@asynccontextmanager
+async def runtime(tmp_path: Path, **options: object) -> AsyncIterator[RuntimeSystem]:
+    async with RuntimeSystem(RuntimeOptions(work_dir=tmp_path, **options)) as system:  # type: ignore[arg-type]
+        await system.ready.wait()
+        yield system
+    assert folders(tmp_path) == [], "the folders of the process are gone with it"
+    assert workers() == []
+
+
+def workers() -> list[int]:
+    """The Node processes of this test, oldest first; the session's own compiler runs another program name."""
+    mine = [p for p in psutil.Process().children() if "--expose-gc" in p.cmdline()]
+    return [p.pid for p in sorted(mine, key=lambda p: p.create_time())]
+
+
+def workers_in(logs: list[EventDict]) -> list[int]:
+    """Which process compiled, task by task."""
+    return [entry["worker"] for entry in logs if entry["event"] == "diagnostics.vite.finished"]
+
+
+def folders(path: Path) -> list[Path]:
+    return list(path.iterdir())
+
+
+def task_folders(tmp_path: Path) -> list[Path]:
+    return list(tmp_path.glob("*/slot-*/.runtime-task/*"))
+
+
+async def test_output_is_kept_and_the_task_folder_is_not(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        result = await system.compile("t1", page())
+        assert result.ok
+        assert result.output is not None
+        kept = system.outputs.find(result.output.output_id)
+        assert kept is not None
+        assert sorted(kept.files) == ["index.html", "page.css", "page.js", "page.js.map"]
+        assert result.output.size_bytes == sum(map(len, kept.files.values()))
+        assert result.runtime_build == system.build
+        assert result.timings.compile_ms > 0
+        assert task_folders(tmp_path) == []
+
+
+async def test_refused_source_is_a_result_and_leaves_no_output_and_no_folder(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        result = await system.compile("t1", page("<template><p></template>"))
+        assert (result.ok, result.output) == (False, None)
+        assert [e.code for e in result.errors] == ["PAGE_TEMPLATE_SYNTAX"]
+        assert system.outputs.size_bytes == 0
+        assert task_folders(tmp_path) == []
+
+
+async def test_worker_is_replaced_by_a_warm_one_after_its_tasks(tmp_path: Path) -> None:
+    async with runtime(tmp_path, worker_tasks_max=4) as system:
+        with capture_logs() as logs:
+            for number in range(9):
+                assert (await system.compile(f"t{number}", page())).ok
+        used = workers_in(logs)
+        assert [len(list(tasks)) for _, tasks in groupby(used)] == [4, 4, 1]
+        assert len(set(used)) == 3
+        assert len(workers()) <= 2  # the one in use and its successor
+
+
+async def test_without_reuse_every_task_has_a_process_of_its_own(tmp_path: Path) -> None:
+    async with runtime(tmp_path, worker_reuse=False) as system:
+        with capture_logs() as logs:
+            for number in range(3):
+                assert (await system.compile(f"t{number}", page())).ok
+        assert len(set(workers_in(logs))) == 3
+
+
+async def test_stuck_worker_is_killed_at_the_deadline_and_the_next_task_gets_another(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        (stuck,) = workers()
+        os.kill(stuck, signal.SIGSTOP)
+        with pytest.raises(CompileTimedOut):
+            await system.compile("t1", page(), deadline_s=0.3)
+        assert not psutil.pid_exists(stuck)
+        assert task_folders(tmp_path) == []
+        assert (await system.compile("t2", page())).ok
+
+
+async def test_killed_worker_is_infrastructure_and_the_next_task_gets_another(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        (worker,) = workers()
+        os.kill(worker, signal.SIGSTOP)
+        compiling = asyncio.create_task(system.compile("t1", page()))
+        while not task_folders(tmp_path):
+            await asyncio.sleep(0)
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(WorkerLost):
+            await compiling
+        assert task_folders(tmp_path) == []
+        assert (await system.compile("t2", page())).ok
+
+
+async def test_worker_killed_while_idle_costs_no_task(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        (worker,) = workers()
+        os.kill(worker, signal.SIGKILL)
+        while psutil.pid_exists(worker):  # reaped, so it was noticed
+            await asyncio.sleep(0.01)
+        assert (await system.compile("t1", page())).ok
+
+
+async def test_idle_worker_is_let_go_and_the_next_compile_starts_one(tmp_path: Path) -> None:
+    async with runtime(tmp_path, worker_idle_s=0.05) as system:
+        (worker,) = workers()
+        process = psutil.Process(worker)
+        while psutil.pid_exists(worker) and process.status() != psutil.STATUS_ZOMBIE:
+            await asyncio.sleep(0.01)
+        assert (await system.compile("t1", page())).ok
+
+
+async def test_cancelled_compile_ends_and_frees_its_slot(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        (worker,) = workers()
+        os.kill(worker, signal.SIGSTOP)  # it cannot end by itself
+        compiling = asyncio.create_task(system.compile("t1", page()))
+        while not task_folders(tmp_path):
+            await asyncio.sleep(0)
+        waiting = asyncio.create_task(system.compile("t2", page()))
+        system.cancel("t1")
+        with pytest.raises(CompileCancelled):
+            await compiling
+        assert not psutil.pid_exists(worker)
+        assert (await waiting).ok
+
+
+async def test_cancel_while_it_waits_takes_it_out_of_the_queue(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        held = HeldSource()
+        first = asyncio.create_task(system.compile("t1", held))
+        await held.asked.wait()
+        second = asyncio.create_task(system.compile("t2", page()))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        held.release.set()
+        assert (await first).ok
+        assert sample(system, "pagegate_vite_queue_depth") == 0
+
+
+async def test_full_queue_and_long_wait_are_refused_as_infrastructure(tmp_path: Path) -> None:
+    async with runtime(tmp_path, queue_size_max=1, queue_wait_timeout_s=0.2) as system:
+        held = HeldSource()
+        first = asyncio.create_task(system.compile("t1", held))
+        await held.asked.wait()
+        second = asyncio.create_task(system.compile("t2", page()))
+        while sample(system, "pagegate_vite_queue_depth") == 0:
+            await asyncio.sleep(0)
+        with pytest.raises(ViteQueueFull):
+            await system.compile("t3", page())
+        with pytest.raises(ViteQueueTimeout):
+            await second
+        held.release.set()
+        assert (await first).ok
+
+
+async def test_caller_that_goes_away_frees_no_slot_before_the_task_has_ended(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        held = HeldSource()
+        first = asyncio.create_task(system.compile("t1", held))
+        await held.asked.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert sample(system, "pagegate_vite_running") == 1
+        held.release.set()
+        assert (await system.compile("t2", page())).ok
+        assert sample(system, "pagegate_vite_running") == 0
+
+
+async def test_module_that_the_artifact_lists_and_does_not_hold_is_infrastructure(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        source = MemoryModuleSource(manifest_of("pages/page.vue", "components/A.vue"), {"pages/page.vue": vue()})
+        with pytest.raises(SourceUnavailable):
+            await system.compile("t1", source)
+        assert (await system.compile("t2", page())).ok
+
+
+async def test_checks_come_three_to_one_before_background_work(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        held, order = HeldSource(), []
+        first = asyncio.create_task(system.compile("first", held))
+        await held.asked.wait()
+
+        async def compile_one(name: str, *, background: bool) -> None:
+            await system.compile(name, page(), background=background)
+            order.append(name)
+
+        waiting = [asyncio.create_task(compile_one(f"b{n}", background=True)) for n in range(2)]
+        await asyncio.sleep(0)
+        waiting += [asyncio.create_task(compile_one(f"c{n}", background=False)) for n in range(5)]
+        while sample(system, "pagegate_vite_queue_depth") < 7:
+            await asyncio.sleep(0)
+        held.release.set()
+        await asyncio.gather(first, *waiting)
+        assert order == ["c0", "c1", "b0", "c2", "c3", "c4", "b1"]
+
+
+async def test_stopping_ends_a_running_compile_and_every_process(tmp_path: Path) -> None:
+    async with runtime(tmp_path) as system:
+        os.kill(workers()[0], signal.SIGSTOP)
+        compiling = asyncio.create_task(system.compile("t1", page()))
+        while not task_folders(tmp_path):
+            await asyncio.sleep(0)
+        await system.stop()
+        with pytest.raises(WorkerLost):
+            await compiling
+
+
+async def test_worker_sees_no_environment_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 45."""
+    monkeypatch.setenv("PAGEGATE_CANARY", "secret-of-the-operator")
+    async with runtime(tmp_path):
+        environment = psutil.Process(workers()[0]).environ()
+        assert environment["NODE_ENV"] == "development"
+        assert set(environment) <= set(_environment(tmp_path))
+
+
+async def test_worker_dies_with_a_runtime_that_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import asyncio; from pathlib import Path\n"
+        "from pagegate.actors.systems.runtime import *\n"
+        "async def main():\n"
+        f"    async with RuntimeSystem(RuntimeOptions(work_dir=Path({str(tmp_path)!r}))) as system:\n"
+        "        await system.ready.wait(); print('ready', flush=True); await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    while b"ready" not in (line := await process.stdout.readline()):
+        assert line, "the Runtime did not start"
+    (child,) = psutil.Process(process.pid).children()
+    child.suspend()  # it cannot notice by itself
+    process.kill()
+    await process.wait()
+    await asyncio.to_thread(child.wait, 10)
+    # What it left on disk is removed by the next one.
+    async with runtime(tmp_path):
+        assert len(folders(tmp_path)) == 1
+
+
+def sample(system: RuntimeSystem, name: str) -> float:
+    value = system.registry.get_sample_value(name, {"lane": "check"})
+    assert value is not None
+    return value
