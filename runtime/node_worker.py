@@ -9,11 +9,9 @@ import contextlib
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +23,12 @@ import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pagegate.runtime.contract import LocatedError
+from pagegate.runtime.sandbox import walled
 
 log = structlog.get_logger()
 
 _LINE_BYTES_MAX = 128 * 1024 * 1024
-_READY_TIMEOUT_S = 60.0  # the first start bundles the frameworks
+_READY_TIMEOUT_S = 60.0
 _NOISE_BYTES_KEPT = 4096
 _NODE_OLDEST = (20, 19)
 _DATA_BYTES_OVER_HEAP = 1536 * 1024 * 1024  # compilers written in Rust take their memory beside the heap
@@ -45,12 +44,16 @@ class WorkerEnded(Exception):
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """`home` holds package.json, node_modules and worker.mjs; `cache` the bundled frameworks."""
+    """`home` holds package.json, node_modules and worker.mjs; `vendor` the bundled frameworks.
+
+    With `bubblewrap` the worker sees nothing but these and its slot.
+    """
 
     node: Path
     home: Path
-    cache: Path
+    vendor: Path
     heap_mb: int = 512
+    bubblewrap: Path | None = None
 
 
 class WorkerAnswer(BaseModel):
@@ -73,7 +76,6 @@ class NodeWorker:
     ) -> None:
         self._process, self._reader, self._writer = process, reader, writer
         self._noise = asyncio.create_task(_drain(process.stderr))
-        self.vendor_dir = Path()
         self.heap_share = 0.0  # used of limit, after the last task
         self.tasks_done = 0
         self.started_at_s = asyncio.get_running_loop().time()
@@ -93,7 +95,7 @@ class NodeWorker:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                *_command(config, theirs.fileno(), temporary),
+                *_command(config, theirs.fileno(), base, temporary),
                 cwd=base,
                 env=_environment(temporary),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -110,13 +112,11 @@ class NodeWorker:
         reader, writer = await asyncio.open_connection(sock=ours, limit=_LINE_BYTES_MAX)
         worker = cls(process, reader, writer)
         try:
-            _limit_memory(process.pid, config.heap_mb)
             async with asyncio.timeout(_READY_TIMEOUT_S):
-                ready = await worker._heard()
-            worker.vendor_dir = Path(str(ready["vendor_dir"]))
+                await worker._heard()
         except BaseException as error:
             await worker.kill()
-            if isinstance(error, (TimeoutError, KeyError)):
+            if isinstance(error, TimeoutError):
                 raise WorkerEnded("Node was not ready in time") from error
             raise
         return worker
@@ -247,20 +247,55 @@ def default_cache(home: Path) -> Path:
     return beside
 
 
-def _command(config: WorkerConfig, socket_fd: int, temporary: Path) -> list[str]:
-    node = [
+async def bundle_frameworks(node: Path, home: Path, cache: Path) -> Path:
+    """The folder of the frameworks for `/vendor/`, made when these packages have none yet. Raises `NodeMissing`."""
+    process = await asyncio.create_subprocess_exec(
+        str(node),
+        str(home / "vendor.mjs"),
+        str(cache),
+        cwd=home,
+        env=_environment(cache),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            told, noise = await process.communicate()
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        if isinstance(error, TimeoutError):
+            raise NodeMissing("bundling the frameworks did not end: is the machine overloaded?") from error
+        raise
+    if process.returncode != 0:
+        log.error("runtime.vendor.failed", returncode=process.returncode, noise=noise[-500:].decode(errors="replace"))
+        raise NodeMissing(f"the frameworks cannot be bundled: run `npm ci` in {home}")
+    return Path(told.decode())
+
+
+def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path) -> list[str]:
+    command = [
         str(config.node),
         f"--max-old-space-size={config.heap_mb}",
         "--max-semi-space-size=4",
         "--expose-gc",
         str(config.home / "worker.mjs"),
         str(socket_fd),
-        str(config.cache),
+        str(config.vendor),
         str(temporary),
     ]
+    if config.bubblewrap is not None:
+        readable = [config.node.resolve(), config.home, config.vendor]
+        command = walled(command, config.bubblewrap, readable=readable, writable=[base])
+    if limit := shutil.which("prlimit"):
+        data = config.heap_mb * 1024 * 1024 + _DATA_BYTES_OVER_HEAP
+        command = [limit, f"--data={data}", "--core=0", "--", *command]
     # A worker in an endless loop does not notice that its parent is gone: the kernel tells it.
-    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-    return [setpriv, "--pdeathsig", "KILL", "--", *node] if setpriv else node
+    if setpriv := shutil.which("setpriv"):
+        command = [setpriv, "--pdeathsig", "KILL", "--", *command]
+    return command
 
 
 def _environment(temporary: Path) -> dict[str, str]:
@@ -276,15 +311,6 @@ def _environment(temporary: Path) -> dict[str, str]:
         "PATH": "/usr/bin:/bin",
         "TMPDIR": str(temporary),
     }
-
-
-def _limit_memory(pid: int, heap_mb: int) -> None:
-    if not hasattr(resource, "prlimit"):
-        return  # only Linux can limit another process
-    limit = heap_mb * 1024 * 1024 + _DATA_BYTES_OVER_HEAP
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> str:

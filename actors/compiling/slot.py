@@ -112,9 +112,9 @@ def wants_successor(wear: Wear, *, tasks_done: int, age_s: float, heap_share: fl
 
 
 class ViteSlot(Actor):
-    """`on_ready` is called with the folder of the bundled frameworks, whenever a worker is ready."""
+    """`on_ready` is called whenever a worker is ready."""
 
-    def __init__(self, workers: NodeWorkers, base: SlotBase, wear: Wear, on_ready: Callable[[Path], None]) -> None:
+    def __init__(self, workers: NodeWorkers, base: SlotBase, wear: Wear, on_ready: Callable[[], None]) -> None:
         super().__init__()
         self._workers, self._base, self._wear, self._on_ready = workers, base, wear, on_ready
         self._worker: NodeWorker | None = None
@@ -164,7 +164,7 @@ class ViteSlot(Actor):
             return
         self._start_failures = 0
         self._successor = ended.result()
-        self._on_ready(self._successor.vendor_dir)
+        self._on_ready()
         await self._hand_over()
         if self._task is None:
             await self._promote()

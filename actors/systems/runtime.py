@@ -20,9 +20,17 @@ from pagegate.actors.compiling.lane import CancelCompile, Compile, ViteLane
 from pagegate.actors.compiling.slot import Compiled, ViteSlot, Wear
 from pagegate.actors.kernel import ask, stop
 from pagegate.runtime.contract import CompileOutput, CompileResult
-from pagegate.runtime.node_worker import NodeWorkers, WorkerConfig, default_cache, find_node, runtime_home
+from pagegate.runtime.node_worker import (
+    NodeWorkers,
+    WorkerConfig,
+    bundle_frameworks,
+    default_cache,
+    find_node,
+    runtime_home,
+)
 from pagegate.runtime.outputs import OutputStore
 from pagegate.runtime.refusals import WorkerLost
+from pagegate.runtime.sandbox import find_bubblewrap
 from pagegate.runtime.sources import ModuleSource
 from pagegate.runtime.workspace import Workspace
 
@@ -45,6 +53,7 @@ class RuntimeOptions:
     worker_reuse: bool = True
     worker_idle_s: float | None = None
     worker_heap_mb: int = 512
+    worker_sandbox: bool = True  # where the host allows it
     node: Path | None = None
     work_dir: Path | None = None  # where task folders are made; the system's temporary folder when None
 
@@ -69,7 +78,9 @@ class RuntimeSystem:
         options = self.options
         home = runtime_home()
         node = await asyncio.to_thread(find_node, options.node)
-        config = WorkerConfig(node, home, default_cache(home), options.worker_heap_mb)
+        bubblewrap = await asyncio.to_thread(find_bubblewrap) if options.worker_sandbox else None
+        self.vendor_dir = await bundle_frameworks(node, home, default_cache(home))
+        config = WorkerConfig(node, home, self.vendor_dir, options.worker_heap_mb, bubblewrap)
         self.build = await asyncio.to_thread(runtime_build, home)
         self.outputs = OutputStore(asyncio.get_running_loop().time)
         self._workspace = await asyncio.to_thread(Workspace, home, options.work_dir)
@@ -77,7 +88,7 @@ class RuntimeSystem:
         for _ in range(options.check_slots):
             base = self._workspace.slot()
             workers = NodeWorkers(config, base.path, base.temporary)
-            self._slots.append(ViteSlot.start(workers, base, wear, self._worker_ready))
+            self._slots.append(ViteSlot.start(workers, base, wear, self.ready.set))
         self._lane = ViteLane.start(
             "check",
             tuple(self._slots),
@@ -85,7 +96,8 @@ class RuntimeSystem:
             queue_size_max=options.queue_size_max,
             wait_timeout_s=options.queue_wait_timeout_s,
         )
-        log.info("runtime.started", slots=options.check_slots, build=self.build)
+        wall = "bubblewrap" if bubblewrap else "none"
+        log.info("runtime.started", slots=options.check_slots, build=self.build, sandbox=wall)
 
     async def stop(self) -> None:
         """The lane first, so that nothing new reaches a slot; then the slots with their processes; then the folders."""
@@ -138,10 +150,6 @@ class RuntimeSystem:
             size_bytes=output.size_bytes,
         )
         return CompileResult(ok=True, output=kept, runtime_build=self.build, timings=timings)
-
-    def _worker_ready(self, vendor_dir: Path) -> None:
-        self.vendor_dir = vendor_dir
-        self.ready.set()
 
 
 def runtime_build(home: Path) -> str:

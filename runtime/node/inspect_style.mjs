@@ -14,8 +14,10 @@ const ASSET_ORIGIN = 'https://assets.pagegate.invalid/'
 const AT_RULES = new Set([
   'apply', 'color-profile', 'container', 'counter-style', 'custom-variant', 'font-face', 'font-feature-values',
   'font-palette-values', 'keyframes', 'layer', 'media', 'page', 'position-try', 'property', 'reference', 'scope',
-  'starting-style', 'supports', 'theme', 'utility', 'variant', 'view-transition',
+  'starting-style', 'supports', 'variant', 'view-transition',
 ]) // prettier-ignore
+const NO_EFFECT =
+  'Use an arbitrary value in the class (bg-[#f01234]), or a CSS variable of your own (bg-(--brand)): what a page adds to the theme would not reach its classes.'
 const TAILWIND_IS_THERE = 'Remove it: Tailwind is loaded already, and its classes and @apply work everywhere.'
 const URL_FUNCTION = /\b(?:url|src)\(\s*(?:"([^"]*)"|'([^']*)'|([^)"']*))\s*\)/gi
 const FUNCTIONS_OF_STRINGS = /(?:image-set|image|cross-fade|src)\(/i
@@ -55,6 +57,8 @@ function inspectAtRule(node, offset, refuse) {
   const name = node.name.toLowerCase().replace(/^-(?:webkit|moz|ms|o)-/, '')
   if (name === 'tailwind' || (name === 'import' && /^["']tailwindcss/.test(node.params))) {
     refuse(`@${node.name} is not available in a page's style.`, offset, TAILWIND_IS_THERE)
+  } else if (name === 'theme' || name === 'utility') {
+    refuse(`@${node.name} is not available in a page's style.`, offset, NO_EFFECT)
   } else if (name === 'reference' && !/^["']tailwindcss["']$/.test(node.params.trim())) {
     refuse('@reference may only name "tailwindcss".', offset, TAILWIND_IS_THERE)
   } else if (!AT_RULES.has(name)) {
@@ -106,11 +110,11 @@ export function showAssets(css) {
 }
 
 /**
- * Makes `@apply`, `@variant` and `theme()` work in a style block: Tailwind wants to be told where its theme is. On the
+ * Makes `@apply`, `@variant` and Tailwind's functions work in a style block: Tailwind wants to be told where its theme is. On the
  * first line, so that lines stay where they were.
  */
 export function withReference(css) {
-  if (!/@apply\b|@variant\b|theme\(/.test(css) || /@reference\b/.test(css)) return css
+  if (!/@apply\b|@variant\b|(?:theme|--spacing|--alpha)\(/.test(css) || /@reference\b/.test(css)) return css
   return `@reference "tailwindcss"; ${css}`
 }
 

@@ -7,19 +7,22 @@ import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { build, parseSync } from 'vite'
 import { FRAMEWORK_MODULES } from './imports.mjs'
 import { VENDOR_FILES } from './host.mjs'
 
 const here = import.meta.dirname
 const require = createRequire(import.meta.url)
 
-/** `{dir, exports}`: the folder, and the names that each framework module exports. */
-export async function vendor(cacheDir) {
+/** `{dir, exports}` of a folder that `bundle` made: the names that each framework module exports. */
+export function readVendor(dir) {
+  return { dir, exports: JSON.parse(fs.readFileSync(path.join(dir, 'exports.json'), 'utf8')) }
+}
+
+/** The folder for these packages, made when it is not there yet. */
+export async function bundle(cacheDir) {
   const dir = path.join(cacheDir, `vendor-${digest()}`)
-  const table = path.join(dir, 'exports.json')
-  if (!fs.existsSync(table)) await make(dir)
-  return { dir, exports: JSON.parse(fs.readFileSync(table, 'utf8')) }
+  if (!fs.existsSync(path.join(dir, 'exports.json'))) await make(dir)
+  return dir
 }
 
 function digest() {
@@ -29,11 +32,12 @@ function digest() {
 }
 
 async function make(dir) {
+  const vite = await import('vite') // heavy, and mostly not needed
   const aside = `${dir}.${process.pid}`
   fs.rmSync(aside, { recursive: true, force: true })
   fs.mkdirSync(aside, { recursive: true })
   try {
-    const exports = { vue: copyVue(aside), ...(await bundleReact(aside)) }
+    const exports = { vue: copyVue(aside, vite), ...(await bundleReact(aside, vite)) }
     fs.writeFileSync(path.join(aside, 'exports.json'), JSON.stringify(exports))
     fs.renameSync(aside, dir)
   } catch (error) {
@@ -43,7 +47,7 @@ async function make(dir) {
 }
 
 /** Vue publishes its development build for browsers; templates are compiled before, so the runtime is enough. */
-function copyVue(dir) {
+function copyVue(dir, { parseSync }) {
   const code = fs.readFileSync(path.join(path.dirname(require.resolve('vue/package.json')), 'dist/vue.runtime.esm-browser.js'), 'utf8')
   fs.writeFileSync(path.join(dir, VENDOR_FILES.vue), code)
   const { module } = parseSync('vue.js', code, { lang: 'js', sourceType: 'module' })
@@ -51,7 +55,7 @@ function copyVue(dir) {
 }
 
 /** React publishes CommonJS only: each module becomes an ES module that names its exports, over shared chunks. */
-async function bundleReact(dir) {
+async function bundleReact(dir, { build }) {
   const exports = {}
   const entries = {}
   for (const specifier of FRAMEWORK_MODULES.react) {
@@ -95,3 +99,5 @@ async function bundleReact(dir) {
   })
   return exports
 }
+
+if (process.argv[1] === import.meta.filename) process.stdout.write(await bundle(process.argv[2]))

@@ -11,13 +11,13 @@ import net from 'node:net'
 import { createInterface } from 'node:readline'
 import v8 from 'node:v8'
 import { compile } from './compile.mjs'
-import { vendor } from './vendor.mjs'
+import { readVendor } from './vendor.mjs'
 import { warmUp } from './warm_up.mjs'
 
 /** A worker without work gives back what the last compiles left behind. */
 const IDLE_MS = 1000
 
-const [socketFd, cacheDir, workDir] = process.argv.slice(2)
+const [socketFd, vendorDir, workDir] = process.argv.slice(2)
 const socket = new net.Socket({ fd: Number(socketFd), readable: true, writable: true })
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
@@ -41,9 +41,9 @@ function heap() {
   return { heap_used_bytes: used, heap_limit_bytes: limit }
 }
 
-const frameworks = await vendor(cacheDir)
+const frameworks = readVendor(vendorDir)
 await warmUp(workDir, frameworks)
-tell({ ready: true, vendor_dir: frameworks.dir, node: process.version, ...heap() })
+tell({ ready: true, node: process.version, ...heap() })
 
 for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
   const order = JSON.parse(line)

@@ -1,5 +1,6 @@
 """A real Node worker for tests that only look at its answers: one for the whole session, spoken to without a loop."""
 
+import asyncio
 import json
 import shutil
 import socket
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pagegate.runtime.node_worker import default_cache, find_node, runtime_home
+from pagegate.runtime.node_worker import bundle_frameworks, default_cache, find_node, runtime_home
 
 SAMPLE = Path(__file__).parents[3] / "deploy" / "sample"
 CANARY = "CANARY-7f3a-must-not-leak"
@@ -28,13 +29,14 @@ class Compiler:
         (root / "slot" / "tmp").mkdir()
         (root / "slot" / "node_modules").symlink_to(home / "node_modules")
         _plant_canaries(root)
+        self.vendor = asyncio.run(bundle_frameworks(find_node(), home, default_cache(home)))
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [
                 find_node(),
                 home / "worker.mjs",
                 str(theirs.fileno()),
-                default_cache(home),
+                self.vendor,
                 root / "slot" / "tmp",
             ],
             cwd=root / "slot",

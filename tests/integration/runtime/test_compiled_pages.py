@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -28,7 +27,7 @@ def test_page_loads_only_root_relative_addresses_of_its_own_origin(compiler: Com
     assert set(files) == {"index.html", "page.js", "page.js.map", "page.css"}
     assert set(re.findall(r'(?:src|href)="([^"]*)"', files["index.html"])) == {"/page.js", "/page.css", "data:,"}
     imported = re.findall(r'^import .* from "([^"]*)"', files["page.js"], re.MULTILINE)
-    vendor = Path(compiler.ready["vendor_dir"])
+    vendor = compiler.vendor
     assert imported
     for address in imported:
         assert address.startswith("/vendor/")
@@ -209,7 +208,7 @@ def original_place(files: dict[str, str], word: str) -> str:
 
 def test_development_code_of_the_frameworks_is_used(compiler: Compiler) -> None:
     """Production builds hide what a check must see: unresolved components, missing keys, wrong nesting (R10)."""
-    vendor = Path(compiler.ready["vendor_dir"])
+    vendor = compiler.vendor
     assert "Failed to resolve ${type" in (vendor / "vue.js").read_text()
     react = "".join(path.read_text() for path in vendor.glob("*.js"))
     assert "Each child in a list should have a unique" in react

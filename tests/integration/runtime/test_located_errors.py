@@ -91,6 +91,8 @@ CASES = {
         vue(style=".a { top: 0 }") + "<style>\n.b { @apply nope-1; }\n</style>", "PAGE_STYLE_SYNTAX", 11, "`nope-1`"
     ),
     "tailwind imported again": Case(vue(style='@import "tailwindcss";'), "PAGE_STYLE_NOT_ALLOWED", 8, "loaded already"),
+    "theme": Case(vue(style="@theme { --color-a: red }"), "PAGE_STYLE_NOT_ALLOWED", 8, "arbitrary value"),
+    "utility": Case(vue(style="@utility tab-4 { tab-size: 4 }"), "PAGE_STYLE_NOT_ALLOWED", 8, "arbitrary value"),
     "sass": Case(
         COMPONENT + '<style lang="scss">\na { b { top: 0 } }\n</style>', "PAGE_SOURCE_NOT_ALLOWED", 2, "plain CSS"
     ),

@@ -16,7 +16,7 @@ from structlog.typing import EventDict
 
 from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
 from pagegate.runtime.contract import ArtifactManifest, Canvas, EntryPage
-from pagegate.runtime.node_worker import _environment
+from pagegate.runtime.node_worker import _environment, find_node, runtime_home
 from pagegate.runtime.refusals import (
     CompileCancelled,
     CompileTimedOut,
@@ -25,6 +25,7 @@ from pagegate.runtime.refusals import (
     ViteQueueTimeout,
     WorkerLost,
 )
+from pagegate.runtime.sandbox import find_bubblewrap
 from pagegate.runtime.sources import MemoryModuleSource
 
 from .conftest import vue
@@ -71,14 +72,39 @@ async def runtime(tmp_path: Path, **options: object) -> AsyncIterator[RuntimeSys
 
 
 def workers() -> list[int]:
-    """The Node processes of this test, oldest first; the session's own compiler runs another program name."""
-    mine = [p for p in psutil.Process().children() if "--expose-gc" in p.cmdline()]
+    """The Node processes of this test's slots, oldest first."""
+    mine = [p for p in psutil.Process().children(recursive=True) if is_worker(p)]
     return [p.pid for p in sorted(mine, key=lambda p: p.create_time())]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return process.name() == "node" and "--expose-gc" in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 def workers_in(logs: list[EventDict]) -> list[int]:
     """Which process compiled, task by task."""
     return [entry["worker"] for entry in logs if entry["event"] == "diagnostics.vite.finished"]
+
+
+def folders_seen_by(process: psutil.Process) -> set[str]:
+    return {entry.name for entry in Path(f"/proc/{process.pid}/root").iterdir()}
+
+
+def machine_folders(*also: Path) -> set[str]:
+    """The first parts of the places that the worker is given."""
+    return {path.resolve().parts[1] for path in (*also, runtime_home(), find_node())}
+
+
+def sees(process: psutil.Process, path: str) -> bool:
+    return Path(f"/proc/{process.pid}/root{path}").exists()
+
+
+def interfaces_of(process: psutil.Process) -> list[str]:
+    lines = Path(f"/proc/{process.pid}/net/dev").read_text().splitlines()[2:]
+    return [line.split(":")[0].strip() for line in lines]
 
 
 def folders(path: Path) -> list[Path]:
@@ -279,7 +305,34 @@ async def test_worker_sees_no_environment_but_its_own(tmp_path: Path, monkeypatc
     async with runtime(tmp_path):
         environment = psutil.Process(workers()[0]).environ()
         assert environment["NODE_ENV"] == "development"
-        assert set(environment) <= set(_environment(tmp_path))
+        assert set(environment) <= {*_environment(tmp_path), "PWD"}
+
+
+@pytest.mark.skipif(find_bubblewrap() is None, reason="this host allows no namespaces: the allow-list stands alone")
+async def test_worker_sees_only_programs_packages_and_its_own_folder(tmp_path: Path) -> None:
+    """X2, the second wall."""
+    async with runtime(tmp_path):
+        process = psutil.Process(workers()[0])
+        assert folders_seen_by(process) <= {
+            "usr",
+            "bin",
+            "lib",
+            "lib32",
+            "lib64",
+            "proc",
+            "dev",
+            *machine_folders(tmp_path),
+        }
+        assert not sees(process, "/etc/passwd")
+        assert not sees(process, str(Path(__file__)))
+        assert sees(process, str(runtime_home() / "worker.mjs"))
+        assert interfaces_of(process) == ["lo"]
+
+
+async def test_without_bubblewrap_the_worker_works_too(tmp_path: Path) -> None:
+    async with runtime(tmp_path, worker_sandbox=False) as system:
+        assert (await system.compile("t1", page())).ok
+        assert sees(psutil.Process(workers()[0]), "/etc/passwd")  # so the test above can fail
 
 
 async def test_worker_dies_with_a_runtime_that_is_killed(tmp_path: Path) -> None:
@@ -295,7 +348,7 @@ async def test_worker_dies_with_a_runtime_that_is_killed(tmp_path: Path) -> None
     assert process.stdout is not None
     while b"ready" not in (line := await process.stdout.readline()):
         assert line, "the Runtime did not start"
-    (child,) = psutil.Process(process.pid).children()
+    (child,) = [p for p in psutil.Process(process.pid).children(recursive=True) if is_worker(p)]
     child.suspend()  # it cannot notice by itself
     process.kill()
     await process.wait()
