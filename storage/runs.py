@@ -269,6 +269,11 @@ async def get_call(tx: Tx, tool_call_id: int) -> Row[Any]:
     return row
 
 
+async def get_call_id(tx: Tx, tool_call_id: int) -> str:
+    """The client's name of a call, without its arguments (a page source may be a megabyte)."""
+    return str((await tx.execute(select(_calls.c.call_id).where(_calls.c.id == tool_call_id))).scalar_one())
+
+
 async def get_arguments(tx: Tx, tool_call_id: int) -> Mapping[str, Any]:
     """The arguments of a call, where a page's source is stored once (A2); `LookupError` for an unknown call."""
     row = (await tx.execute(select(_calls.c.arguments).where(_calls.c.id == tool_call_id))).first()

@@ -81,9 +81,19 @@ class PageMutation:
             return _ending(job, _refused(refusal, plan, checked, picture))
         return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
 
-    async def tell(self, tx: Tx, job: ClaimedJob, end: End) -> None:
-        short = {key: value for key, value in end.result.items() if key not in _NOT_IN_EVENTS}
-        await runs.append_event(tx, job.row.run_id, "tool.ended", {"job_id": job.id, "end": end.event, **short})
+    async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
+        call = {"call_id": await runs.get_call_id(tx, job.row.tool_call_id), "job_id": job.id}
+        if isinstance(news, TryLater):
+            waiting = {
+                "stage": "waiting",
+                "page_code": job.row.page_code,
+                "code": news.code,
+                "attempt": job.lease.fence,
+            }
+            await runs.append_event(tx, job.row.run_id, "tool.progress", {**call, **waiting})
+            return
+        short = {key: value for key, value in news.result.items() if key not in _NOT_IN_EVENTS}
+        await runs.append_event(tx, job.row.run_id, "tool.ended", {**call, "end": news.event, **short})
 
     async def ended(self, job: ClaimedJob) -> None:
         self._feed.publish(job.row.run_id)

@@ -52,8 +52,8 @@ class JobKind(Protocol):
         """The seeds' name of an event of this kind, such as `ai.page_mutation.job.<what>` (O3)."""
         ...
 
-    async def tell(self, tx: Tx, job: ClaimedJob, end: "End") -> None:
-        """Write what others are told of the end, in its transaction and after it (locks: job, task, batch, run)."""
+    async def tell(self, tx: Tx, job: ClaimedJob, news: "End | TryLater") -> None:
+        """Write what others are told of an end or a retry, in its transaction, after it (locks: job, task, run)."""
         ...
 
     async def execute(self, job: ClaimedJob) -> Settle:

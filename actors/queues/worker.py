@@ -324,6 +324,7 @@ class JobWorker(Actor):
             await self._kind.tell(tx, job, End("fail", result=error.result, error=said))
             return
         await jobs.retry_job(tx, job.lease, delay_ms, counts="infra" if error.counts else "none", error=said)
+        await self._kind.tell(tx, job, error)
 
     async def _persist(self, write: Callable[[Tx], Awaitable[None]]) -> None:
         """One fenced transaction, again and again while the database is away.

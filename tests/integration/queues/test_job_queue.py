@@ -41,8 +41,8 @@ class Scripted:
         self.started.put_nowait(job.id)
         return await self.work(job)
 
-    async def tell(self, tx: Tx, job: ClaimedJob, end: End) -> None:
-        self.told.append(end.event)
+    async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
+        self.told.append(news.event if isinstance(news, End) else news.code)
 
     async def ended(self, job: ClaimedJob) -> None:
         self.over.put_nowait(job.id)
