@@ -82,7 +82,8 @@ class PageMutation:
         return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
 
     async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
-        call = {"call_id": await runs.get_call_id(tx, job.row.tool_call_id), "job_id": job.id}
+        call_id = await runs.get_call_id(tx, job.row.tool_call_id)
+        call = {"call_id": call_id, "page_code": job.row.page_code, "job_id": job.id}
         if isinstance(news, TryLater):
             waiting = {
                 "stage": "waiting",
