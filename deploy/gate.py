@@ -6,6 +6,7 @@ the page (R9). Survives nothing; when the process dies, its Node and its browser
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from pagegate.runtime.sources import MemoryModuleSource
 T = TypeVar("T")
 
 TRIES_MAX = 3
+READY_WAIT_S = 30.0
 RETRY_WAIT_S = 0.5
 COMPILE_DEADLINE_S = 120.0
 RENDER_DEADLINE_S = 60.0
@@ -67,19 +69,23 @@ class LocalGate:
         self._vendor: dict[str, OriginResponse] = {}
 
     async def __aenter__(self) -> Self:
-        """Raises `NodeMissing` or `NoBrowser` when this machine lacks something."""
+        """Warm when it returns. Raises `NodeMissing` or `NoBrowser` when this machine lacks something."""
         try:
-            # Together: each takes a few hundred ms, most of it waiting for a process.
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self.runtime.start())
-                both.create_task(self.renderer.start())
-        except BaseExceptionGroup as group:
-            await self._stop()
-            raise group.exceptions[0] from None
+            await self._start()
         except BaseException:
             await self._stop()
             raise
         return self
+
+    async def _start(self) -> None:
+        # Together: each takes a few hundred ms, most of it waiting for a process.
+        started = await asyncio.gather(self.runtime.start(), self.renderer.start(), return_exceptions=True)
+        for outcome in started:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        with contextlib.suppress(TimeoutError):  # then the first compile says what is wrong
+            async with asyncio.timeout(READY_WAIT_S):
+                await self.runtime.ready.wait()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -103,26 +104,39 @@ def print_findings(console: Console, reports: Iterable[PageReport]) -> None:
     for report in reports:
         if report.error is not None:
             console.print(Text.assemble("\n", (report.file, "bold"), "  nothing is known about this page"))
-            console.print(Text("  " + report.error, style=COLOURS["unavailable"]), soft_wrap=True)
+            _print_indented(console, Text(report.error, style=COLOURS["unavailable"]))
         for finding in report.findings:
-            console.print(_finding(report, finding), soft_wrap=True)  # lines stay whole for grep and copy
+            console.print(_head(report, finding), soft_wrap=True)
+            _print_indented(console, _body(finding))
 
 
-def _finding(report: PageReport, finding: PageFinding) -> Text:
+def _print_indented(console: Console, text: Text) -> None:
+    """Wrapped under its indent on a terminal; elsewhere lines stay whole, for grep and copy."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, 2)))
+    else:
+        for line in text.split():
+            console.print(Text("  ") + line, soft_wrap=True)
+
+
+def _head(report: PageReport, finding: PageFinding) -> Text:
     place = ":".join(str(part) for part in (finding.file or report.file, finding.line, finding.column) if part)
     severity = (finding.severity, COLOURS[finding.severity])
-    lines = Text.assemble("\n", (_harmless(place), "bold"), "  ", severity, "  ", _harmless(finding.code))
-    lines.append("\n  " + _harmless(finding.message).replace("\n", "\n  "))
+    return Text.assemble("\n", (_harmless(place), "bold"), "  ", severity, "  ", _harmless(finding.code))
+
+
+def _body(finding: PageFinding) -> Text:
+    text = Text(_harmless(finding.message))
     if finding.frame and finding.frame.strip() not in finding.message:
-        lines.append("\n" + "\n".join("    " + line for line in _harmless(finding.frame).splitlines()), style="dim")
+        text.append("\n" + "\n".join("  " + line for line in _harmless(finding.frame).splitlines()), style="dim")
     if finding.element:
-        lines.append(f"\n  in {_harmless(finding.element)}", style="cyan")
+        text.append(f"\nin {_harmless(finding.element)}", style="cyan")
         if finding.rect is not None:
             rect = finding.rect
-            lines.append(f"  at {rect.x:.0f},{rect.y:.0f}, {rect.width:.0f} x {rect.height:.0f} px", style="dim")
+            text.append(f"  at {rect.x:.0f},{rect.y:.0f}, {rect.width:.0f} x {rect.height:.0f} px", style="dim")
     if finding.hint:
-        lines.append("\n  → " + _harmless(finding.hint), style="green")
-    return lines
+        text.append("\n→ " + _harmless(finding.hint), style="green")
+    return text
 
 
 def _harmless(text: str) -> str:
