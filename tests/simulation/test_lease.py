@@ -5,10 +5,13 @@ Safety is checked at every step, liveness after the faults stop. `--seed N` repl
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from pagegate.storage import jobs, lease, runs, schema
@@ -222,20 +225,32 @@ async def stormy(loop: VirtualLoop, path: Path, template: Path) -> World:
     return world
 
 
-def test_every_job_ends_once_whatever_happens_to_its_workers_and_a_seed_repeats_it(
-    seed: int, tmp_path: Path, sqlite_template: Path
-) -> None:
-    world = simulate(seed, lambda loop: stormy(loop, tmp_path / "1.db", sqlite_template))
+@pytest.fixture(scope="module")
+def storm_of(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Callable[[int], World]:
+    """The storm of a seed; run once, looked at by several tests."""
+    folder = tmp_path_factory.mktemp("storms")
+
+    @cache
+    def run(seed: int) -> World:
+        return simulate(seed, lambda loop: stormy(loop, folder / f"{seed}.db", sqlite_template))
+
+    return run
+
+
+def test_every_job_ends_once_whatever_happens_to_its_workers(seed: int, storm_of: Callable[[int], World]) -> None:
+    world = storm_of(seed)
     assert {end[0] for end in world.ended.values()} == {"succeeded"}
     assert len(world.happened("finished")) == len(world.ended) == JOBS
-    again = simulate(seed, lambda loop: stormy(loop, tmp_path / "2.db", sqlite_template))
-    assert again.trace == world.trace
 
 
-def test_the_storm_has_every_kind_of_weather(tmp_path: Path, sqlite_template: Path) -> None:
+def test_a_seed_repeats_its_run_exactly(
+    storm_of: Callable[[int], World], tmp_path: Path, sqlite_template: Path
+) -> None:
+    again = simulate(1, lambda loop: stormy(loop, tmp_path / "again.db", sqlite_template))
+    assert again.trace == storm_of(1).trace
+
+
+def test_the_storm_has_every_kind_of_weather(storm_of: Callable[[int], World]) -> None:
     """The simulation is worth nothing if its faults never bite: over a few seeds each outcome is seen."""
-    seen = set()
-    for seed in range(4):
-        world = simulate(seed, lambda loop, n=seed: stormy(loop, tmp_path / f"{n}.db", sqlite_template))
-        seen |= {entry[2] for entry in world.trace}
+    seen = {entry[2] for seed in range(4) for entry in storm_of(seed).trace}
     assert seen >= {"claimed", "vanished", "stopped", "refused", "rescued", "finished"}

@@ -5,7 +5,7 @@ runs in the loop's own thread, after a few milliseconds of virtual time that the
 tasks interleave as they do between real threads, but in an order that a seed repeats. Executor calls run in place.
 
 There is nothing outside to wait for. When no timer is left and the simulation has not ended, nothing can ever happen
-again, and `Stuck` says so instead of hanging.
+again, and `Stuck` says so instead of hanging; so it does when only clocks go on ticking.
 """
 
 import asyncio
@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 # 2026-01-01; any moment would do, as long as it is the same one in every run.
 EPOCH_MS = 1_767_225_600_000
+
+# More virtual time than any simulation needs; one that passes it only ticks.
+TOO_LONG_S = 100_000.0
 
 
 class Stuck(Exception):
@@ -43,6 +46,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if timeout is None:
                 raise Stuck("every task waits, and no timer is left")
             self._now_s += timeout
+            if self._now_s > TOO_LONG_S:
+                raise Stuck("the simulation goes on and on")
             return []
 
         self._selector.select = select  # type: ignore[attr-defined]  # as above
@@ -104,6 +109,18 @@ class _NoThread:
 
 
 @contextmanager
+def _chance_in(loop: VirtualLoop) -> Iterator[None]:
+    """Generators that code makes for itself, as for jitter, draw from the simulation's seed too."""
+
+    class Seeded(random.Random):
+        def __init__(self, seed: Any = None) -> None:
+            super().__init__(seed if isinstance(seed, int) else loop.chance.getrandbits(64))
+
+    with mock.patch.object(random, "Random", Seeded):
+        yield
+
+
+@contextmanager
 def _databases_in(loop: VirtualLoop) -> Iterator[None]:
     really_init = aiosqlite.core.Connection.__init__
 
@@ -121,7 +138,7 @@ def simulate(seed: int, world: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) 
     loop = VirtualLoop(seed)
     try:
         asyncio.set_event_loop(loop)
-        with _databases_in(loop):
+        with _databases_in(loop), _chance_in(loop):
             return loop.run_until_complete(_whole(world(loop)))
     except BaseException as error:
         error.add_note(f"replay it with: python -m pytest tests/simulation --seed {seed}")

@@ -127,6 +127,15 @@ async def test_the_same_worker_id_with_another_fence_owns_nothing(world: World) 
     assert (await world.write(lease.renew, new.lease, TTL_MS)).fence == 2
 
 
+async def test_another_worker_with_the_right_fence_owns_nothing(world: World) -> None:
+    job = await world.claimed("w1")
+    forged = replace(job.lease, worker_id="w2")
+    with pytest.raises(LeaseLost):
+        await world.write(lease.renew, forged, TTL_MS)
+    with pytest.raises(LeaseLost):
+        await world.write(jobs.finish_job, forged, "finish")
+
+
 async def test_renewing_extends_the_lease_from_now(world: World) -> None:
     job = await world.claimed()
     renewed = await world.write(lease.renew, job.lease, 10 * TTL_MS)
@@ -208,6 +217,14 @@ async def test_a_job_is_recovered_from_its_own_lease_and_nothing_else(world: Wor
 async def test_a_live_lease_is_not_on_the_list(world: World) -> None:
     await world.claimed()
     assert await world.read(jobs.list_expired, PAGE_MUTATION, 100) == []
+
+
+async def test_a_live_attempt_is_not_rescued_whoever_asks(world: World) -> None:
+    """CASE 13: a rescuer whose own clock is ahead may believe that the lease is over; the database does not."""
+    job = await world.claimed()
+    assert await world.rescue(job) is None
+    assert (await world.job(job.id)).lease_losses == 0
+    await world.write(jobs.finish_job, job.lease, "finish")
 
 
 async def test_a_rescuer_that_paused_does_not_touch_a_job_that_finished_meanwhile(world: World) -> None:
