@@ -44,7 +44,8 @@ class Seen:
     timings_ms: dict[str, float] = field(default_factory=dict)
 
 
-Ending = Literal["stuck", "memory"] | AttemptError
+# What ends a look before its time: the page (content), or what is told in the error (infrastructure).
+Ending = Literal["stuck", "memory", "left"] | AttemptError
 
 
 class Attempt:
@@ -67,7 +68,12 @@ class Attempt:
             height_auto=viewport.height_px is None,
         )
         self._gate = Gate(origin, self._observed, timeout_s=options.origin_timeout_s, fault=self._end)
-        self._hearing = Hearing(self._observed, self._gate, too_many_dialogs=lambda: self._end("stuck"))
+        self._hearing = Hearing(
+            self._observed,
+            self._gate,
+            too_many_dialogs=lambda: self._end("stuck"),
+            left=lambda: self._end("left"),
+        )
         self._phase: StuckPhase = ""
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._seen = Seen()
@@ -100,9 +106,6 @@ class Attempt:
         if looking.done() and not looking.cancelled() and looking.exception() is None:
             self._seen.observation = self._observed
             return
-        if looking.done() and self._observed.navigated_away and self._fresh.alive:
-            self._seen.observation = self._observed  # it could not be looked at, and that is the page's own doing
-            return
         if looking.done() and not self._ending.done():
             # The look failed; why is often known a moment later.
             await asyncio.wait({self._ending}, timeout=0.3)
@@ -119,7 +122,7 @@ class Attempt:
             return
         if ending == "memory":
             self._observed.killed_by_memory = True
-        else:
+        elif ending == "stuck":
             self._observed.stuck, self._observed.stuck_phase = True, self._phase
         self._seen.observation = self._observed
 
@@ -144,7 +147,8 @@ class Attempt:
         await self._navigate()
         await settling.wait_for_load()
         mark = self._lap("load", mark)
-        self._phase = "settle"
+        if settling.loaded:
+            self._phase = "settle"
         settled = await settling.run()
         self._observed.settled, self._observed.mounted = settled.settled, settled.mounted
         self._observed.page_width_px, self._observed.page_height_px = settled.width_px, settled.height_px
@@ -248,20 +252,24 @@ class Attempt:
         """Ask the page's thread for nothing, again and again; see `stuck` in the module's docstring."""
         while True:
             await asyncio.sleep(_BEAT_S)
-            used_s = watch.processor_s(watch.process_tree(self._fresh.pid))
+            used_s, heard = watch.processor_s(watch.process_tree(self._fresh.pid)), self._hearing.heard
             try:
                 async with asyncio.timeout(self._options.stuck_after_s):
                     await self._fresh.cdp.send("Runtime.evaluate", {"expression": "0"})
             except TimeoutError:
                 worked_s = watch.processor_s(watch.process_tree(self._fresh.pid)) - used_s
-                await self._not_answering(worked_s)
+                await self._not_answering(worked_s, talks=self._hearing.heard > heard)
                 return
             except PlaywrightError:
                 if not self._fresh.alive:
                     self._crashed()
                     return
 
-    async def _not_answering(self, worked_s: float) -> None:
+    async def _not_answering(self, worked_s: float, *, talks: bool) -> None:
+        """Whose fault the silence is. A browser that `talks` lives, even when a flood of messages hides its answer."""
+        if talks:
+            self._end("stuck")
+            return
         try:
             async with asyncio.timeout(_BROWSER_ANSWERS_WITHIN_S):
                 await self._fresh.cdp.send("Browser.getVersion")

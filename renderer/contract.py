@@ -5,7 +5,8 @@ Backend → Renderer, each call with an HMAC token (R6, `token.py`):
 * `GET    /slot`                       → `SlotView`: free or busy, profile.
 * `POST   /attempts` `RenderTask`      → 202, or 409 `RENDER_WORKER_BUSY` (no attempt was made, R3). Sent again for a
                                           known attempt it answers 202 and starts nothing.
-* `GET    /attempts/{id}?wait_s=20`    → 200 `RenderResult` when it ended, 202 while it runs, 404 when unknown or expired.
+* `GET    /attempts/{id}?wait_s=20`    → 200 `RenderResult` when it ended, 202 while it runs, 404 when unknown or
+                                          expired.
 * `GET    /attempts/{id}/picture`      → the PNG.
 * `DELETE /attempts/{id}`              → ends it if it runs (kill), forgets its result (R5).
 
@@ -67,7 +68,7 @@ class Rect(Wire):
 
 
 class Finding(Wire):
-    """One thing found in the page (R10). `file` is a logical path of the author's source; line and column count from 1."""
+    """One thing found in the page (R10). `file` is a logical path of the author's source; lines, columns from 1."""
 
     code: str
     severity: Severity

@@ -139,7 +139,7 @@ class HttpOrigin:
                 return OriginResponse(response.status, content_type, body)
         except TimeoutError:
             raise
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:  # RuntimeError: the session is closed
             raise OriginUnreachable(type(error).__name__) from error
 
     def _address(self, path_and_query: str) -> tuple[URL, dict[str, str]]:

@@ -157,7 +157,9 @@ class Engine:
 async def find_browser(options: BrowserOptions) -> tuple[Path, Mode]:
     """The browser of this machine and the best isolation it starts in. Raises `NoBrowser`."""
     chromium = await asyncio.to_thread(isolation.find_chromium, options.chromium_path)
-    return chromium, await isolation.probe(chromium, options.isolation)
+    if options.work_folder is not None:
+        await asyncio.to_thread(options.work_folder.mkdir, parents=True, exist_ok=True)
+    return chromium, await isolation.probe(chromium, options.isolation, folder=options.work_folder)
 
 
 def _picture_error(task: RenderTask, seen: Seen, picture: Picture | None) -> str | None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import structlog
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Frame, Request, Route
 
@@ -24,6 +25,8 @@ from pagegate.renderer.egress import (
 )
 from pagegate.renderer.observation import BlockReason, Observation, RequestOutcome, RequestRecord
 from pagegate.renderer.records import add, clip
+
+log = structlog.get_logger()
 
 URL_CHARS_MAX = 500
 
@@ -117,6 +120,11 @@ class Gate:
                 self._fault(AttemptError(code="RENDER_ORIGIN_UNREACHABLE", message="the compiled page does not answer"))
         except OriginUnreachable:
             self._fault(AttemptError(code="RENDER_ORIGIN_UNREACHABLE", message="nobody answers behind the page"))
+        except Exception:
+            log.exception("renderer.origin_fault")
+            self._fault(
+                AttemptError(code="RENDER_FAULT", message="the Renderer failed to answer the page; see its log")
+            )
         else:
             await self._deliver(route, path, kind, answer)
             return

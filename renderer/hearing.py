@@ -14,7 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from pagegate.renderer.browser import FreshBrowser
 from pagegate.renderer.gate import Gate, blocked_by_browser
-from pagegate.renderer.observation import ConsoleMessage, Observation, PageError
+from pagegate.renderer.observation import RECORDS_MAX, ConsoleMessage, Observation, PageError
 from pagegate.renderer.records import add, clip
 
 STEADY_URL = "pagegate-steady.js"
@@ -28,12 +28,15 @@ _LOCAL_FILE = re.compile(
 
 
 class Hearing:
-    """Writes what it hears into `seen`. `too_many_dialogs` is called once when a page never stops asking."""
+    """Writes what it hears into `seen`. Calls once each: `too_many_dialogs` when a page never stops asking, `left` when
+    its document is gone."""
 
-    def __init__(self, seen: Observation, gate: Gate, too_many_dialogs: Callable[[], None]) -> None:
-        self._seen, self._gate, self._too_many_dialogs = seen, gate, too_many_dialogs
+    def __init__(
+        self, seen: Observation, gate: Gate, *, too_many_dialogs: Callable[[], None], left: Callable[[], None]
+    ) -> None:
+        self._seen, self._gate, self._too_many_dialogs, self._left = seen, gate, too_many_dialogs, left
         self._document: str | None = None  # the loader of the page's own document
-        self.troubles = 0  # goes up with every error the page makes
+        self.heard = 0  # goes up with every console call
 
     def attach(self, fresh: FreshBrowser) -> None:
         """Subscribe. The DevTools domains were enabled when the browser was made ready."""
@@ -50,13 +53,16 @@ class Hearing:
         fresh.context.on("page", self._new_page)
 
     def _console(self, event: dict[str, Any]) -> None:
+        self.heard += 1
+        if len(self._seen.console) >= RECORDS_MAX:
+            self._seen.records_dropped += 1  # at once: a flood must not cost more than it has to
+            return
         stack = event.get("stackTrace")
         url, line, column = _place(stack)
         text = format_arguments(event.get("args", []))
         kind = str(event.get("type", "log"))
         message = ConsoleMessage(kind, clip(text), clip(url), line, column, clip(stack_text(stack)))
         add(self._seen, self._seen.console, message)
-        self.troubles += kind in ("error", "assert")
 
     def _exception(self, event: dict[str, Any]) -> None:
         details = event["exceptionDetails"]
@@ -72,7 +78,6 @@ class Hearing:
         error = PageError(clip(message), clip(stack), clip(url), line, column)
         rejected = "(in promise)" in str(details.get("text", ""))
         add(self._seen, self._seen.rejections if rejected else self._seen.errors, error)
-        self.troubles += 1
 
     def _log(self, entry: dict[str, Any]) -> None:
         source, text = str(entry.get("source", "other")), str(entry.get("text", ""))
@@ -107,6 +112,7 @@ class Hearing:
             self._document = frame["loaderId"]
         elif frame["loaderId"] != self._document:
             self._seen.navigated_away = True
+            self._left()
 
     async def _dialog(self, dialog: Dialog) -> None:
         self._seen.dialogs += 1

@@ -136,21 +136,24 @@ def room_environment(folder: Path) -> dict[str, str]:
     return {**kept, "PAGEGATE_ROOM": str(folder), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "TZ": "UTC"}
 
 
-async def probe(chromium: Path, wanted: str = "auto", *, timeout_s: float = 15.0) -> Mode:
-    """The best mode that starts this browser here. Raises `NoBrowser` when there is none, or not the wanted one."""
+async def probe(chromium: Path, wanted: str = "auto", *, folder: Path | None = None, timeout_s: float = 15.0) -> Mode:
+    """The best mode that starts this browser here, with its files below `folder` as later.
+
+    Raises `NoBrowser` when there is none, or not the wanted one.
+    """
     ladder = modes(os.geteuid() == 0)
     if wanted != "auto":
         ladder = tuple(mode for mode in ladder if mode.name == wanted)
         if not ladder:
             raise NoBrowser(f"there is no isolation mode {wanted} on this host")
     for mode in ladder:
-        if await _starts(chromium, mode, timeout_s):
+        if await _starts(chromium, mode, folder, timeout_s):
             return mode
     raise NoBrowser(f"{chromium.name} starts in none of the modes {', '.join(mode.name for mode in ladder)}")
 
 
-async def _starts(chromium: Path, mode: Mode, timeout_s: float) -> bool:
-    with tempfile.TemporaryDirectory(prefix="pagegate-probe-", ignore_cleanup_errors=True) as name:
+async def _starts(chromium: Path, mode: Mode, parent: Path | None, timeout_s: float) -> bool:
+    with tempfile.TemporaryDirectory(prefix="pagegate-probe-", dir=parent, ignore_cleanup_errors=True) as name:
         room, script = Path(name, "room"), Path(name, "browser")
         make_room(room, mode)
         write_wrapper(script, chromium, mode)

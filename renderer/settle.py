@@ -93,6 +93,10 @@ class Settling:
         # A script that does not answer by then is the watch's business; this is only so that nothing waits for ever.
         self._patience_s = options.stuck_after_s + 5.0
 
+    @property
+    def loaded(self) -> bool:
+        return self._loaded.is_set()
+
     async def wait_for_load(self) -> None:
         """Return at the load event, or when no request has started or ended for a while, or at `load_wait_s`."""
         loop = asyncio.get_running_loop()
@@ -118,17 +122,26 @@ class Settling:
         state = await self._ask(f"tell({self._stage.release_event!r})")
         in_time = await self._time.ahead(self._options.settle_ahead_ms, self._options.settle_real_max_s)
         at_rest = in_time or self._gate.pending == 0
-        changes, changes_had_their_round = state["changes"], False
-        for _ in range(_ROUNDS_MAX):
-            state = await self._ask("still()")
-            if not state["moved"] and (state["changes"] == changes or changes_had_their_round):
-                break
-            changes_had_their_round = state["changes"] != changes  # once: a page that changes for ever is at rest too
-            changes = state["changes"]
-            await self._another_round()
+        await self._let_follow(state["changes"], ended_meanwhile=state["animations"] > 0)
         state = await self._ask(f"tell({self._stage.seal_event!r})")
         at_rest = at_rest and state["imagesPending"] == 0 and state["fonts"] != "loading"
         return Settled(at_rest, state["mounted"], state["width"], state["height"])
+
+    async def _let_follow(self, changes: int, *, ended_meanwhile: bool) -> None:
+        """Still what moves, and give time to what follows from it and from all that changed, a bounded few times.
+
+        Time that ran ahead has ended animations too, but that they ended is told in the next frame.
+        """
+        changed_before = False
+        for _ in range(_ROUNDS_MAX):
+            state = await self._ask("still()")
+            changed = state["changes"] != changes
+            if not state["moved"] and not ended_meanwhile and (not changed or changed_before):
+                return
+            # Changes alone get one round: a page that changes for ever is at rest too.
+            changes, changed_before, ended_meanwhile = state["changes"], changed, False
+            await self._another_round()
+        await self._ask("still()")
 
     async def _another_round(self) -> None:
         """Something changed since the last look: let it be painted and observed, and give what follows its time."""

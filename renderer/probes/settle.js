@@ -10,9 +10,10 @@ globalThis.pagegateSettle = (() => {
       channel.port1.onmessage = done;
       channel.port2.postMessage(0);
     });
-  // A frame is over, and who observes sizes and intersections has been told, in the task after it.
+  // Who observes sizes and intersections is told in a task after the frame; the first of ours is posted within it.
   const frames = async (count) => {
     for (let i = 0; i < count; i++) await frame();
+    await task();
     await task();
   };
   const root = () => document.scrollingElement || document.documentElement;
