@@ -16,7 +16,7 @@ from pagegate.storage import jobs, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
 from pagegate.storage.lease import require_held
-from tests.integration.storage.conftest import World
+from tests.world import World
 
 TIMES = LeaseTimes(lease_s=60.0, heartbeat_s=0.05)
 

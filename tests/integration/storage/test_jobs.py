@@ -11,7 +11,7 @@ from pagegate.storage import jobs, lease, runs, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, JobNotFound
 from pagegate.storage.lease import LeaseLost
-from tests.integration.storage.conftest import TTL_MS, World
+from tests.world import TTL_MS, World
 
 table = schema.ai_page_mutation_jobs
 

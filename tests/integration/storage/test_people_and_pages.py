@@ -8,7 +8,7 @@ import pytest
 from pagegate.storage import assets, components, pages, users, workspaces
 from pagegate.storage.objects import StoredAsset
 from pagegate.storage.pages import NewVersion
-from tests.integration.storage.conftest import World
+from tests.world import World
 
 
 def version(world: World, source: str, **changed: Any) -> NewVersion:

@@ -10,7 +10,7 @@ from pagegate.storage import jobs, lease, renders, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.lease import LeaseLost
 from pagegate.storage.renders import AttemptLease, RenderQueueFull, RenderRequestNotFound, ReserveRefusal
-from tests.integration.storage.conftest import TTL_MS, World, reserve
+from tests.world import TTL_MS, World, reserve
 
 requests = schema.render_requests
 GONE = {"code": "RENDER_SERVICE_UNAVAILABLE", "message": "The worker is gone.", "hint": "It is tried again."}

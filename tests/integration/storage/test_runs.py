@@ -11,7 +11,7 @@ from pagegate.storage import external, jobs, runs, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.lease import LeaseLost, renew
 from pagegate.storage.runs import BatchTooLarge, CallSubmission, IdempotencyKeyReused, JobQueueFull, RunNotFound
-from tests.integration.storage.conftest import TTL_MS, World
+from tests.world import TTL_MS, World
 
 REFUSED = {"code": "PAGE_NOT_FOUND", "message": "There is no such page.", "hint": "Create it first."}
 

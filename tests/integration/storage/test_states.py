@@ -14,7 +14,7 @@ from pagegate.storage import external, jobs, renders, runs, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.lease import Lease, LeaseLost
 from pagegate.storage.transitions import EXTERNAL_BATCH, JOB, RENDER_REQUEST, RUN, Machine
-from tests.integration.storage.conftest import World, reserve
+from tests.world import World, reserve
 
 KIND = jobs.PAGE_MUTATION
 
