@@ -131,6 +131,7 @@ class RenderSlot(Actor):
         self._attempts: dict[str, _Attempt] = {}
         self._task: asyncio.Task[None] | None = None
         self._spare_timer: Timer | None = None
+        self._retry_timer: Timer | None = None
         self._keeping = False
         self._failures = 0
 
@@ -258,7 +259,7 @@ class RenderSlot(Actor):
                     self.spawn(self._engine.clean(kill=kill), _Cleaned)
                 case decided.KeepSpare(later):
                     if later:
-                        self.after(_BROKEN_RETRY_S[min(self._failures, len(_BROKEN_RETRY_S)) - 1], _KeepSpare())
+                        self._retry_spare()
                     else:
                         self._keep_spare()
                 case decided.Cancel():
@@ -276,6 +277,12 @@ class RenderSlot(Actor):
             self._spare_timer = None
         work = self._engine.perform(asked.task, asked.origin)
         self._task = self.spawn(work, lambda ended: _Ended(attempt_id, ended))
+
+    def _retry_spare(self) -> None:
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+        pause_s = _BROKEN_RETRY_S[min(self._failures, len(_BROKEN_RETRY_S)) - 1]
+        self._retry_timer = self.after(pause_s, _KeepSpare())
 
     def _keep_spare(self) -> None:
         if not self._keeping:

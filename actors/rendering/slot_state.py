@@ -13,11 +13,16 @@ SlotState = Literal["idle", "running", "cleaning", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """`running` is the attempt in hand; `next` the one accepted while `cleaning`."""
+    """`running` is the attempt in hand; `next` the one accepted while `cleaning`.
+
+    `browserless`: the last browser that was started ahead did not come up. It breaks the slot as soon as nothing is in
+    hand, so that a machine without a browser takes no attempt only to fail it.
+    """
 
     state: SlotState = "idle"
     running: str | None = None
     next: str | None = None
+    browserless: bool = False
 
     @property
     def attempt_id(self) -> str | None:
@@ -115,17 +120,18 @@ def decide(slot: Slot, event: Event) -> tuple[Slot, list[Effect]]:
         case Ended(attempt_id, cancelled):
             if attempt_id != slot.running:
                 return slot, []
-            return Slot("cleaning"), [Clean(kill=cancelled), KeepSpare()]
+            return replace(slot, state="cleaning", running=None), [Clean(kill=cancelled), KeepSpare()]
         case Cleaned():
             if slot.state != "cleaning":
                 return slot, []
             if slot.next is None:
-                return Slot("idle"), []
-            return Slot("running", running=slot.next), [Start(slot.next)]
+                return replace(slot, state="broken" if slot.browserless else "idle"), []
+            return replace(slot, state="running", running=slot.next, next=None), [Start(slot.next)]
         case SpareFailed():
-            return (Slot("broken") if slot.state == "idle" else slot), [KeepSpare(later=True)]
+            state = "broken" if slot.state == "idle" else slot.state
+            return replace(slot, state=state, browserless=True), [KeepSpare(later=True)]
         case SpareReady():
-            return (Slot("idle") if slot.state == "broken" else slot), []
+            return replace(slot, state="idle" if slot.state == "broken" else slot.state, browserless=False), []
         case Dropped(attempt_id):
             return _dropped(slot, attempt_id)
 
@@ -134,10 +140,10 @@ def _asked(slot: Slot, attempt_id: str, known: bool) -> tuple[Slot, list[Effect]
     if known:
         return slot, []
     if slot.state == "idle":
-        return Slot("running", running=attempt_id), [Start(attempt_id)]
-    if slot.state == "cleaning" and slot.next is None:
+        return replace(slot, state="running", running=attempt_id), [Start(attempt_id)]
+    if slot.state == "cleaning" and slot.next is None and not slot.browserless:
         return replace(slot, next=attempt_id), []
-    return slot, [Refuse("broken" if slot.state == "broken" else "busy")]
+    return slot, [Refuse("broken" if slot.browserless and slot.running is None else "busy")]
 
 
 def _dropped(slot: Slot, attempt_id: str) -> tuple[Slot, list[Effect]]:

@@ -147,8 +147,10 @@ class RendererSystem:
         while time.monotonic() < give_up_s:
             try:
                 await ask(self._actor(), StartAttempt(task, origin), _ASK_TIMEOUT_S)
-            except (SlotBusy, SlotBroken):
+            except SlotBusy:
                 await asyncio.sleep(_BUSY_RETRY_S)
+            except SlotBroken:
+                return False
             else:
                 return True
         return False

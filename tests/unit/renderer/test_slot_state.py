@@ -95,5 +95,11 @@ def test_a_slot_without_a_browser_is_broken_until_one_comes_up() -> None:
     assert after(SpareFailed(), SpareReady()).state == "idle"
 
 
-def test_a_spare_that_fails_beside_an_attempt_does_not_break_it() -> None:
-    assert after(Asked("a"), SpareFailed()) == Slot("running", running="a")
+def test_a_spare_that_fails_beside_an_attempt_breaks_the_slot_only_after_it() -> None:
+    slot = after(Asked("a"), SpareFailed())
+    assert (slot.state, slot.running) == ("running", "a")
+    assert decide(slot, Asked("b")) == (slot, [Refuse("busy")])
+    slot = after(Asked("a"), SpareFailed(), Ended("a"))
+    assert decide(slot, Asked("b")) == (slot, [Refuse("broken")])
+    assert after(Asked("a"), SpareFailed(), Ended("a"), Cleaned()).state == "broken"
+    assert after(Asked("a"), SpareFailed(), Ended("a"), SpareReady(), Cleaned()).state == "idle"
