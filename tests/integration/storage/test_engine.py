@@ -4,21 +4,25 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import func, literal_column, select, text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from pagegate.storage import schema
+from pagegate.storage import jobs, renders, schema
 from pagegate.storage.engine import (
     Database,
     DatabaseOptions,
     DatabaseUnavailable,
     SingleProcessLock,
     SingleProcessLockHeld,
+    SystemClock,
     Tx,
 )
+from pagegate.storage.lease import LeaseLost, renew
 from tests.services import PostgresServer
+from tests.world import World
 
 users = schema.users
 
@@ -267,13 +271,50 @@ def test_a_second_process_is_refused_and_told_why(tmp_path: Path) -> None:
     SingleProcessLock(database).acquire()
 
 
-async def test_a_replicas_clock_has_no_say_on_postgres(postgres_url: str) -> None:
-    class Ahead:
-        def now_ms(self) -> int:
-            return 10**15
+class MinutesAhead:
+    """The clock of a replica that is ten minutes fast."""
 
-    db = await Database.open(postgres_url, clock=Ahead())
-    async with db.read() as tx:
-        server = (await tx.execute(select(func.extract("epoch", literal_column("now()"))))).scalar_one()
-        assert abs(await tx.now_ms() - int(server * 1000)) < 60_000
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() + 600_000
+
+
+async def test_a_replica_ten_minutes_ahead_steals_no_live_lease_on_postgres(postgres_url: str) -> None:
+    """CASE 13."""
+    right, ahead = await Database.open(postgres_url), await Database.open(postgres_url, clock=MinutesAhead())
+    world = World(right)
+    await world.settle_in()
+    job = await world.claimed()
+    request = await world.enqueue(job)
+    attempt = await world.reserved(request)
+    async with ahead.write() as tx:
+        assert abs(await tx.now_ms() - right.clock.now_ms()) < 300_000
+        assert await jobs.list_expired(tx, jobs.PAGE_MUTATION, 10) == []
+        assert await jobs.rescue_job(tx, jobs.PAGE_MUTATION, job.id, job.lease.fence, 3) is None
+        assert await renders.expire_attempts(tx, attempts_max=3) == []
+    await world.write(renders.finish_attempt, attempt.lease, {})
+    await world.write(jobs.finish_job, job.lease, "finish")
+    for db in (right, ahead):
+        await db.close()
+
+
+async def test_the_present_of_a_statement_is_when_it_acts_and_not_when_it_began_to_wait(postgres_url: str) -> None:
+    """Q6: a renewal that waits for a row lock past the end of its lease finds the lease over."""
+    db = await Database.open(postgres_url)
+    world = World(db)
+    await world.settle_in()
+    job = await world.claimed()
+    blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+    async def seen(query: Any) -> Any:
+        async with db.read() as tx:
+            return (await tx.execute(query(tx))).scalar_one()
+
+    async with asyncio.timeout(30), db.write() as holder:
+        ends_at = await holder.now_ms() + 300
+        await holder.execute(update(schema.ai_page_mutation_jobs).values(lease_expires_at=ends_at))
+        waiting = asyncio.create_task(world.write(renew, job.lease, 60_000))
+        while not await seen(lambda _: text(blocked)) or await holder.now_ms() <= ends_at:
+            await asyncio.sleep(0.01)
+    with pytest.raises(LeaseLost):
+        await waiting
     await db.close()

@@ -1,5 +1,7 @@
 """The state machines by themselves: what each promises whatever the database."""
 
+from pathlib import Path
+
 import pytest
 
 from pagegate.storage.transitions import EXTERNAL_BATCH, EXTERNAL_TASK, JOB, MACHINES, RENDER_REQUEST, RUN, Machine
@@ -54,3 +56,13 @@ def test_an_open_batch_can_always_be_closed_with_its_run() -> None:
 
 def test_a_render_can_always_be_cancelled() -> None:
     assert set(RENDER_REQUEST.sources("cancel")) == set(RENDER_REQUEST.live)
+
+
+def test_the_diagrams_in_the_docs_are_the_machines() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "states.md").read_text("utf-8")
+    drawn = [diagram.split("```")[0] for diagram in page.split("stateDiagram-v2\n")[1:]]
+    for machine, diagram in zip(MACHINES, drawn, strict=True):
+        expected = [f"[*] --> {machine.initial}"]
+        expected += [f"{state} --> {target}: {event}" for (state, event), target in machine.moves.items()]
+        expected += [f"{state} --> [*]" for state in machine.terminal]
+        assert [line.strip() for line in diagram.splitlines()] == expected, machine.name
