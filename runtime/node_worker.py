@@ -279,7 +279,7 @@ def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path) 
     command = [
         str(config.node),
         f"--max-old-space-size={config.heap_mb}",
-        "--max-semi-space-size=4",
+        "--max-semi-space-size=8",
         "--expose-gc",
         str(config.home / "worker.mjs"),
         str(socket_fd),

@@ -4,7 +4,7 @@
  * Every task gets a fresh build with fresh plugins: a reused one carries classes of earlier pages into later style sheets.
  */
 import path from 'node:path'
-import tailwindcss from '@tailwindcss/vite'
+
 import react from '@vitejs/plugin-react'
 import vue from '@vitejs/plugin-vue'
 import { build } from 'vite'
@@ -17,6 +17,7 @@ import { locate } from './locate.mjs'
 import { vueMarks } from './mark.mjs'
 import { logicalMap } from './maps.mjs'
 import { severable } from './severable.mjs'
+import { tailwindcss } from './tailwind.mjs'
 import { Task } from './task.mjs'
 import { typeFiles } from './types.mjs'
 import { compilerFor, forget } from './vue_compiler.mjs'
