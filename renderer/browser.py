@@ -145,6 +145,8 @@ class BrowserHouse:
                 fresh = await self._launch(half)
         except (PlaywrightError, TimeoutError, OSError, ValueError) as error:
             await half.undo()
+            if self._browsers_open == 0:
+                await self.rest()  # it may be the driver that is ill
             raise BrowserLost(f"the browser did not start ({type(error).__name__})") from error
         except BaseException:
             await asyncio.shield(half.undo())

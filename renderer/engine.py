@@ -47,6 +47,7 @@ class Engine:
         self.options, self._worker_id, self._judge, self._steps, self._house = options, worker_id, judge, steps, house
         self._spare = Spare(house)
         self._stage: Stage | None = None
+        self._cleaning = asyncio.Lock()
         self.profile: dict[str, Any] = {}
         self.profile_digest = ""
 
@@ -88,12 +89,13 @@ class Engine:
 
     async def clean(self, *, kill: bool = False) -> None:
         """Close the browser of the last attempt: orderly within the grace, else, or with `kill`, at once."""
-        stage, self._stage = self._stage, None
-        if stage is None:
-            return
-        if kill:
-            stage.fresh.kill()
-        await stage.fresh.close(0.0 if kill else self.options.cleanup_grace_s)
+        used = self._stage
+        if kill and used is not None:
+            used.fresh.kill()
+        async with self._cleaning:  # who comes second waits until the browser is gone too
+            if used is not None and self._stage is used:
+                await used.fresh.close(0.0 if kill else self.options.cleanup_grace_s)
+                self._stage = None
 
     async def keep_spare(self) -> None:
         """Have a browser ready for the next attempt. Raises `BrowserLost` when none comes up."""

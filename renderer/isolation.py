@@ -20,8 +20,9 @@ NOBODY = 65534
 
 _NAMESPACES = ("--net", "--ipc", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 _AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-# A core dump of a browser is large and full of a stranger's page; an orphan of a dead driver must not live on.
-_ALWAYS = ("prlimit", "--core=0", "setpriv", "--pdeathsig=KILL")
+# In front of everything, where the host has them: a core dump of a browser is large and full of a stranger's page, and
+# an orphan of a dead driver must not live on.
+_ALWAYS = {"prlimit": ("prlimit", "--core=0"), "setpriv": ("setpriv", "--pdeathsig=KILL")}
 
 _PLACES = (
     "/usr/lib/chromium/chromium-headless-shell",
@@ -96,7 +97,8 @@ def wrapper_script(chromium: Path, mode: Mode) -> str:
     Playwright makes a profile folder of its own; it is empty and is removed here, so that the one folder of an attempt
     is the room. The pid in `$PAGEGATE_ROOM/pid` stays the same through every exec, and leads the process group.
     """
-    command = shlex.join((*_ALWAYS, *mode.prefix, str(chromium)))
+    always = [word for tool, words in _ALWAYS.items() if shutil.which(tool) for word in words]
+    command = shlex.join((*always, *mode.prefix, str(chromium)))
     return f"""#!/bin/sh
 n=$#
 while [ "$n" -gt 0 ]; do

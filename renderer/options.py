@@ -26,12 +26,12 @@ class BrowserOptions:
 
     load_wait_s: float = 8.0  # for the load event; a page that loads longer is looked at as it is
     settle_ahead_ms: int = 2500  # of the page's own time (R11)
-    settle_real_max_s: float = 5.0  # real seconds that looking ahead may take
+    settle_real_max_s: float = 6.0  # real seconds that looking ahead may take; longer than one request may hang
     stuck_after_s: float = 10.0  # R9
     picture_max_s: float = 10.0  # S3
     memory_max_mb: int = 1024
     memory_poll_s: float = 0.1
     picture_height_px_max: int = 16384  # a taller page is cut and flagged
 
-    origin_timeout_s: float = 5.0  # one request of the page
+    origin_timeout_s: float = 4.0  # one request of the page
     origin_body_bytes_max: int = 32 * 1024 * 1024

@@ -3,7 +3,7 @@
 import pytest
 
 from pagegate.renderer.egress import OriginResponse
-from tests.browser.looking import Looker, colour_at, outcomes, page, pixels
+from tests.browser.looking import MOUNTED, Looker, colour_at, outcomes, page, pixels
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 128, 0), (0, 0, 255)
 
@@ -28,6 +28,13 @@ async def test_a_page_that_mounts_late_in_its_own_time_is_mounted(looker: Looker
     script = "setTimeout(() => document.documentElement.dataset.pagegateMounted = '1', 2000)"
     observation = await looker.look(f"<!doctype html><body><script>{script}</script>")
     assert observation.mounted
+
+
+async def test_a_module_that_waits_for_a_timer_before_it_mounts_is_mounted(looker: Looker) -> None:
+    script = f"await new Promise((done) => setTimeout(done, 500)); await fetch('/data.json'); {MOUNTED}"
+    html = f"<!doctype html><body><script type=module>{script}</script>"
+    observation = await looker.look(html, {"/data.json": "{}"})
+    assert (observation.mounted, observation.settled) == (True, True)
 
 
 async def test_errors_of_the_first_seconds_are_heard_with_their_places(looker: Looker) -> None:

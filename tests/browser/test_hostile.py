@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
 from pagegate.renderer.attempt import Attempt
+from pagegate.renderer.browser import BrowserLost
 from pagegate.renderer.contract import Viewport
 from pagegate.renderer.egress import OriginResponse
 from pagegate.renderer.isolation import NOBODY
@@ -146,6 +148,43 @@ async def test_a_browser_killed_in_the_middle_is_infrastructure(looker: Looker) 
     assert seen.error is not None
     assert seen.error.code == "RENDER_BROWSER_LOST"
     assert await works(looker)
+
+
+async def test_a_page_whose_process_is_killed_is_infrastructure(looker: Looker) -> None:
+    asked = asyncio.Event()
+
+    class Slow:
+        async def get(self, path_and_query: str) -> OriginResponse:
+            if path_and_query == "/":
+                return OriginResponse(200, "text/html", page("<body><img src=/slow.png>").encode())
+            asked.set()
+            return await asyncio.Future()
+
+    async with looker.stage() as stage:
+        attempt = Attempt(stage, Slow(), Viewport(width_px=640, height_px=360), options=looker.house.options)
+        running = asyncio.create_task(attempt.run(60.0))
+        await asked.wait()
+        for pid in process_tree(stage.fresh.pid):
+            if "--type=renderer" in psutil.Process(pid).cmdline():
+                os.kill(pid, signal.SIGKILL)
+        seen = await running
+    assert seen.error is not None
+    assert seen.error.code == "RENDER_BROWSER_LOST"
+
+
+async def test_a_dead_driver_is_replaced(looker: Looker) -> None:
+    assert await works(looker)
+    (driver,) = [child for child in psutil.Process().children() if "run-driver" in child.cmdline()]
+    driver.kill()
+    async with asyncio.timeout(30.0):
+        while True:  # the death may be noticed by a launch that fails, and by no more than that
+            try:
+                assert await works(looker)
+                break
+            except BrowserLost:
+                continue
+    (another,) = [child for child in psutil.Process().children() if "run-driver" in child.cmdline()]
+    assert another.pid != driver.pid
 
 
 async def test_an_attempt_over_its_deadline_is_infrastructure(looker: Looker) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
@@ -290,6 +291,15 @@ async def test_a_renderer_without_a_browser_says_so_and_recovers_by_itself() -> 
                 while (await here.client.get("/readyz")).status != 200:
                     await asyncio.sleep(0.05)
             assert (await here.result(here.task())).error is None
+
+
+async def test_a_swollen_driver_is_replaced_between_attempts() -> None:
+    async with bench(driver_memory_max_mb=1) as here:
+        drivers = set()
+        for _ in range(3):
+            assert (await here.result(here.task())).error is None
+            drivers.update(child.pid for child in psutil.Process().children() if "run-driver" in child.cmdline())
+        assert len(drivers) >= 2
 
 
 async def test_a_worker_that_is_not_there_is_infrastructure() -> None:
