@@ -59,9 +59,11 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(postgres: PostgresServer, postgres_template: str) -> str:
+def postgres_url(postgres: PostgresServer, postgres_template: str) -> Iterator[str]:
     """A migrated, empty PostgreSQL database of this test's own."""
-    return postgres.create_database(postgres_template)
+    url = postgres.create_database(postgres_template)
+    yield url
+    postgres.give_back(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -46,6 +46,7 @@ class PostgresServer:
             shutil.chown(self._folder, self._user, self._user)
         self._process: subprocess.Popen[str] | None = None
         self._databases = 0
+        self._given_back: list[str] = []
 
     def __enter__(self) -> "PostgresServer":
         initdb = [
@@ -121,14 +122,21 @@ class PostgresServer:
     def url(self, database: str) -> str:
         return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
 
+    def give_back(self, url: str) -> None:
+        """The database of this address is not needed any more; it goes when the next one is made."""
+        self._given_back.append(url.rsplit("/", 1)[1])
+
     def create_database(self, template: str = "template1") -> str:
         """A new database, a copy of `template`; answers its address."""
         self._databases += 1
         name = f"t{self._databases}"
+        unwanted, self._given_back = self._given_back, []
 
         async def create() -> None:
             conn = await asyncpg.connect(host="127.0.0.1", port=self.port, user="postgres", database="postgres")
             try:
+                for old in unwanted:
+                    await conn.execute(f'DROP DATABASE IF EXISTS "{old}" WITH (FORCE)')
                 await conn.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
             finally:
                 await conn.close()

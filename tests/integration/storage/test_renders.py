@@ -63,10 +63,10 @@ async def test_a_full_queue_refuses_clearly(world: World) -> None:
 
 
 async def test_queue_limits_hold_against_submitters_at_once(world: World, database_url: str) -> None:
-    job = await world.claimed()
+    asking = [await world.claimed() for _ in range(16)]  # of one job, the job's own lock would make them queue
     replicas = [await Database.open(database_url) for _ in range(4)]
 
-    async def submit(db: Database) -> None:
+    async def submit(db: Database, job: Any) -> None:
         async with db.write() as tx:
             await renders.enqueue_request(
                 tx,
@@ -79,7 +79,9 @@ async def test_queue_limits_hold_against_submitters_at_once(world: World, databa
                 workspace_queue_size_max=5,
             )
 
-    outcomes = await asyncio.gather(*[submit(db) for db in replicas * 4], return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *[submit(db, job) for db, job in zip(replicas * 4, asking, strict=True)], return_exceptions=True
+    )
     assert sum(outcome is None for outcome in outcomes) == 5
     assert all(outcome is None or isinstance(outcome, RenderQueueFull) for outcome in outcomes)
     for db in replicas:
