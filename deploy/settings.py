@@ -6,12 +6,10 @@ without ever showing a secret. A process gets its own class only, so a part's se
 """
 
 import difflib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -22,29 +20,11 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-Profile = Literal["lite", "regular"]
-Port = Annotated[int, Field(ge=0, le=65535)]  # 0: any free one
-Count = Annotated[int, Field(ge=1, le=100_000)]
-Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
-Bytes = Annotated[int, Field(ge=1024)]
+from pagegate.deploy.profiles import Profile, ProfileDefaults
+from pagegate.deploy.setting_values import Bytes, Count, Port, Seconds, http_url, parse_json, url_list
 
 CREDENTIAL_CHARS_MIN = 16
 PAGE_SOURCE_BYTES_MAX = 1024 * 1024
-_MISSING_IN_REGULAR = object()
-
-# What the profile decides: (lite, regular). A value that regular leaves open must be given there.
-PROFILE_DEFAULTS: dict[str, tuple[Any, Any]] = {
-    "database_url": ("sqlite+aiosqlite:///data/pagegate.db", _MISSING_IN_REGULAR),
-    "redis_url": ("memory://lite", _MISSING_IN_REGULAR),
-    "runtime_base_urls": (_MISSING_IN_REGULAR, _MISSING_IN_REGULAR),
-    "render_workers_config": (_MISSING_IN_REGULAR, _MISSING_IN_REGULAR),
-    "ai_page_mutation_concurrency": (1, 2),
-    "ai_page_mutation_max_active_jobs": (16, 64),
-    "runtime_check_max_inflight": (8, 16),
-    "render_global_concurrency": (1, 2),
-    "render_workspace_concurrency": (1, 2),
-    "runtime_vite_task_concurrency": (1, 2),
-}
 
 
 class SettingsError(Exception):
@@ -61,22 +41,6 @@ class RenderWorker(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: str = Field(min_length=1, max_length=100)
     base_url: str
-
-
-class _ProfileDefaults(PydanticBaseSettingsSource):
-    """The last source: fills what nothing else gave with the profile's defaults."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - the base's shape
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        regular = str(self.current_state.get("pagegate_profile", "lite")).lower() == "regular"
-        chosen = {name: pair[regular] for name, pair in PROFILE_DEFAULTS.items()}
-        return {
-            name: value
-            for name, value in chosen.items()
-            if value is not _MISSING_IN_REGULAR and name in self.settings_cls.model_fields
-        }
 
 
 class ProcessSettings(BaseSettings):
@@ -107,7 +71,7 @@ class ProcessSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base's shape
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, dotenv_settings, _ProfileDefaults(settings_cls)
+        return init_settings, env_settings, dotenv_settings, ProfileDefaults(settings_cls)
 
 
 class _HoldsCredential(ProcessSettings):
@@ -204,19 +168,19 @@ class BackendSettings(_HoldsCredential):
     @field_validator("runtime_base_urls", mode="before")
     @classmethod
     def _urls_from_text(cls, value: Any) -> Any:
-        return _url_list(value)
+        return url_list(value)
 
     @field_validator("runtime_base_urls")
     @classmethod
     def _runtimes_are_urls(cls, value: list[str]) -> list[str]:
         if not value:
             raise ValueError("names no Runtime")
-        return [_http_url(url) for url in value]
+        return [http_url(url) for url in value]
 
     @field_validator("render_workers_config", mode="before")
     @classmethod
     def _workers_from_text(cls, value: Any) -> Any:
-        return _json(value) if isinstance(value, str) else value
+        return parse_json(value) if isinstance(value, str) else value
 
     @field_validator("render_workers_config")
     @classmethod
@@ -225,12 +189,12 @@ class BackendSettings(_HoldsCredential):
             raise ValueError("names no Renderer")
         if len({worker.id for worker in value}) < len(value):
             raise ValueError("names one id twice")
-        return [RenderWorker(id=worker.id, base_url=_http_url(worker.base_url)) for worker in value]
+        return [RenderWorker(id=worker.id, base_url=http_url(worker.base_url)) for worker in value]
 
     @field_validator("backend_internal_url")
     @classmethod
     def _internal_is_url(cls, value: str | None) -> str | None:
-        return None if value is None else _http_url(value)
+        return None if value is None else http_url(value)
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()
@@ -260,17 +224,17 @@ class RuntimeSettings(ProcessSettings):
     @field_validator("runtime_backend_base_urls", mode="before")
     @classmethod
     def _urls_from_text(cls, value: Any) -> Any:
-        return _url_list(value)
+        return url_list(value)
 
     @field_validator("runtime_backend_base_urls")
     @classmethod
     def _backends_are_urls(cls, value: list[str]) -> list[str]:
-        return [_http_url(url) for url in value]
+        return [http_url(url) for url in value]
 
     @field_validator("runtime_public_url")
     @classmethod
     def _public_is_url(cls, value: str | None) -> str | None:
-        return None if value is None else _http_url(value)
+        return None if value is None else http_url(value)
 
 
 class BrowserSettings(ProcessSettings):
@@ -296,33 +260,7 @@ class RendererSettings(BrowserSettings, _HoldsCredential):
     )
     @classmethod
     def _bases_are_urls(cls, value: str) -> str:
-        return _http_url(value) + "/"
-
-
-def _url_list(value: Any) -> Any:
-    """A JSON list, or addresses with commas between."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        return _json(value)
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _json(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON ({error})") from None
-
-
-def _http_url(value: str) -> str:
-    """The address without a closing slash. Raises ValueError when it is none."""
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an http:// or https:// address")
-    if parts.query or parts.fragment or parts.username:
-        raise ValueError("must be an address without query, fragment or user")
-    return value.rstrip("/")
+        return http_url(value) + "/"
 
 
 AnySettings = TypeVar("AnySettings", bound=ProcessSettings)
