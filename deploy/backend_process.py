@@ -34,6 +34,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         runtime_urls=settings.runtime_base_urls,
         render_workers=[RenderWorkerOptions(worker.id, worker.base_url) for worker in settings.render_workers_config],
         render_credential=settings.credential(),
+        render_profile_digest=settings.render_profile_digest,
         mutation_concurrency=settings.ai_page_mutation_concurrency,
         lease=LeaseTimes(settings.durable_job_lease_seconds, settings.durable_job_heartbeat_seconds),
         run_limits=RunLimits(

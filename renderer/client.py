@@ -7,7 +7,7 @@ else, is a `WorkerUnavailable`: infrastructure (R9).
 import aiohttp
 from pydantic import ValidationError
 
-from pagegate.renderer.contract import RenderResult, RenderTask
+from pagegate.renderer.contract import RenderResult, RenderTask, SlotView
 from pagegate.renderer.token import issue_token
 
 _CALL_TIMEOUT_S = 10.0
@@ -33,18 +33,43 @@ class AttemptUnknown(WorkerUnavailable):
 
 
 class RenderWorker:
-    """One Renderer worker, as `RENDER_WORKERS_CONFIG` lists it."""
+    """One Renderer worker, as `RENDER_WORKERS_CONFIG` lists it; with a `profile_digest` it must draw by that profile."""
 
-    def __init__(self, session: aiohttp.ClientSession, worker_id: str, base_url: str, credential: str) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        worker_id: str,
+        base_url: str,
+        credential: str,
+        *,
+        profile_digest: str = "",
+    ) -> None:
         self.worker_id = worker_id
         self._session, self._base, self._credential = session, base_url.rstrip("/"), credential
+        self._profile_digest = profile_digest
 
     async def start(self, task: RenderTask) -> None:
         """Start an attempt; started twice it runs once. Raises `WorkerBusy`, `WorkerUnavailable`."""
+        if self._profile_digest:
+            await self._expect_profile()
         status, _ = await self._call("POST", "/attempts", json=task.model_dump())
         if status == 409:
             raise WorkerBusy(self.worker_id)
         self._expect(status, 202)
+
+    async def _expect_profile(self) -> None:
+        """Asked before each attempt, so that a worker that was replaced by another kind is not used once (R6)."""
+        status, body = await self._call("GET", "/slot")
+        self._expect(status, 200)
+        try:
+            has = SlotView.model_validate_json(body).profile_digest
+        except ValidationError as error:
+            raise WorkerUnavailable("RENDER_ANSWER_UNREADABLE", "the worker's profile cannot be read") from error
+        if has != self._profile_digest:
+            raise WorkerUnavailable(
+                "RENDER_PROFILE_MISMATCH",
+                f"the worker draws by {has}, and RENDER_PROFILE_DIGEST wants {self._profile_digest}",
+            )
 
     async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None:
         """The result, or None when it has not ended within `wait_s`. Raises `AttemptUnknown`, `WorkerUnavailable`."""

@@ -62,6 +62,7 @@ class BackendOptions:
     runtime_urls: Sequence[str]
     render_workers: Sequence[RenderWorkerOptions]
     render_credential: str = field(repr=False)
+    render_profile_digest: str = ""  # empty: any profile is accepted (R6)
     mutation_concurrency: int = 1
     infra_failures_max: int = 10
     lease_losses_max: int = 3
@@ -137,7 +138,13 @@ class BackendSystem:
             RuntimeAdmission.start(session, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
         )
         workers = [
-            RenderWorker(session, worker.worker_id, worker.base_url, options.render_credential)
+            RenderWorker(
+                session,
+                worker.worker_id,
+                worker.base_url,
+                options.render_credential,
+                profile_digest=options.render_profile_digest,
+            )
             for worker in options.render_workers
         ]
         drive = Drive(self.db, self.objects, options.render_limits.lease_s)

@@ -174,3 +174,23 @@ def test_only_what_has_no_single_default_is_commented_out() -> None:
             has_default = field.default not in (None, "") if not field.is_required() else True
             if name.upper() not in shown:
                 assert not has_default or name in {"runtime_base_urls", "render_workers_config"}, name
+
+
+# Settings that act by being checked, or before any process is composed.
+NOT_HANDED_ON = {
+    "backend_multi_instance",
+    "web_concurrency",
+    "uvicorn_workers",
+    "redis_url",
+    "asset_storage_driver",
+    "pagegate_profile",
+    "render_service_credential",
+    "render_service_credential_file",
+}
+
+
+def test_no_setting_is_without_effect() -> None:
+    files = ["process.py", "backend_process.py", "runtime_process.py", "renderer_process.py"]
+    source = "\n".join((ROOT / "deploy" / name).read_text("utf-8") for name in files)
+    names = {name for kind in PROCESSES for name in kind.model_fields}
+    assert sorted(name for name in names - NOT_HANDED_ON if f"settings.{name}" not in source) == []
