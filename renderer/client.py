@@ -33,7 +33,7 @@ class AttemptUnknown(WorkerUnavailable):
 
 
 class RenderWorker:
-    """One Renderer worker, as `RENDER_WORKERS_CONFIG` lists it; with a `profile_digest` it must draw by that profile."""
+    """One Renderer worker, as `RENDER_WORKERS_CONFIG` lists it; with a `profile_digest` it must draw by that."""
 
     def __init__(
         self,
