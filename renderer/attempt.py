@@ -9,6 +9,8 @@ Survives nothing.
 
 import asyncio
 import base64
+import itertools
+import signal
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +30,12 @@ from pagegate.renderer.settle import Settling
 from pagegate.renderer.stage import Stage
 
 _BEAT_S = 0.5
+_POLLS_PER_TREE = 3
 _BROWSER_ANSWERS_WITHIN_S = 3.0
 # A thread that is stuck works; one that is merely starved, on a host that does too much at once, does not.
 _STUCK_PROCESSOR_SHARE_MIN = 0.2
+# SIGBUS is not among them: a host whose shared memory is full ends the page's process with it.
+_OWN_CRASHES = frozenset({signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV})
 _SOURCE_MAP = "/page.js.map"
 
 
@@ -45,7 +50,7 @@ class Seen:
 
 
 # What ends a look before its time: the page (content), or what is told in the error (infrastructure).
-Ending = Literal["stuck", "memory", "left"] | AttemptError
+Ending = Literal["stuck", "memory", "crashed", "left"] | AttemptError
 
 
 class Attempt:
@@ -122,6 +127,8 @@ class Attempt:
             return
         if ending == "memory":
             self._observed.killed_by_memory = True
+        elif ending == "crashed":
+            self._observed.crashed = True
         elif ending == "stuck":
             self._observed.stuck, self._observed.stuck_phase = True, self._phase
         self._seen.observation = self._observed
@@ -140,7 +147,7 @@ class Attempt:
         scroll_to_px = self._options.picture_height_px_max if self._observed.height_auto else 0
         self._stage.handler = self._gate.handle
         self._hearing.attach(self._fresh)
-        self._fresh.page.on("crash", lambda _page: self._crashed())
+        self._stage.browser_cdp.on("Target.targetCrashed", self._page_crashed)
         settling = Settling(self._stage, questions, self._gate, self._options, scroll_to_px=scroll_to_px)
         await self._set_viewport()
         self._phase = "load"
@@ -239,8 +246,11 @@ class Attempt:
 
     async def _watch_memory(self) -> None:
         """Kill the browser when it takes too much: the host comes first, and the page has shown what it does."""
-        while True:
-            used_mb = watch.memory_mb(watch.process_tree(self._fresh.pid))
+        tree: list[int] = []
+        for poll in itertools.count():
+            if poll % _POLLS_PER_TREE == 0:  # finding the processes costs more than counting their memory
+                tree = watch.process_tree(self._fresh.pid)
+            used_mb = watch.memory_mb(tree)
             self._observed.memory_peak_mb = max(self._observed.memory_peak_mb, used_mb)
             if used_mb > self._options.memory_max_mb:
                 self._end("memory")
@@ -262,7 +272,7 @@ class Attempt:
                 return
             except PlaywrightError:
                 if not self._fresh.alive:
-                    self._crashed()
+                    self._browser_gone()
                     return
 
     async def _not_answering(self, worked_s: float, *, talks: bool) -> None:
@@ -272,7 +282,7 @@ class Attempt:
             return
         try:
             async with asyncio.timeout(_BROWSER_ANSWERS_WITHIN_S):
-                await self._fresh.cdp.send("Browser.getVersion")
+                await self._stage.browser_cdp.send("Browser.getVersion")
         except (TimeoutError, PlaywrightError):
             self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser no longer answers"))
             return
@@ -281,12 +291,25 @@ class Attempt:
             return
         self._end("stuck")
 
-    def _crashed(self) -> None:
-        """The page's process or the whole browser is gone. One that had grown large was ended by its own limits."""
-        if self._observed.memory_peak_mb > self._options.memory_max_mb // 2:
+    def _page_crashed(self, event: dict[str, Any]) -> None:
+        """The page's process is gone, and the browser says why. Killed from outside, nothing is known of the page."""
+        status, signal_number = event.get("status"), event.get("errorCode")
+        if status == "oom" or self._grew_large():
+            self._end("memory")
+        elif status == "crashed" and signal_number in _OWN_CRASHES:
+            self._end("crashed")
+        else:
+            self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the page's process was ended from outside"))
+
+    def _browser_gone(self) -> None:
+        """One that had grown large was ended by the host's limits, which are the page's."""
+        if self._grew_large():
             self._end("memory")
         else:
             self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser went away"))
+
+    def _grew_large(self) -> bool:
+        return self._observed.memory_peak_mb > self._options.memory_max_mb // 2
 
 
 def _ms_since(since_s: float) -> float:

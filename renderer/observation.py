@@ -124,6 +124,7 @@ class Observation:
     stuck_phase: StuckPhase = ""
     killed_by_memory: bool = False  # ended by the memory watch (R9): no probe, no picture
     memory_peak_mb: int = 0
+    crashed: bool = False  # the page brought its own process down while the browser lives on: no probe, no picture
 
     page_width_px: int = 0  # scroll size of the document after settling
     page_height_px: int = 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from playwright.async_api import Request, Route
+from playwright.async_api import CDPSession, Request, Route
 
 from pagegate.renderer.browser import FreshBrowser
 from pagegate.renderer.egress import ORIGIN
@@ -36,6 +36,7 @@ class Stage:
     """
 
     fresh: FreshBrowser
+    browser_cdp: CDPSession  # answered by the browser itself, also when the page's process is stuck or gone
     release_event: str
     seal_event: str
     hold_url: str
@@ -46,7 +47,9 @@ class Stage:
 async def prepare(fresh: FreshBrowser) -> Stage:
     """Make a fresh browser's page ready. The events' names are secret, so that the page cannot send them itself."""
     secret = secrets.token_hex(8)
-    stage = Stage(fresh, f"release-{secret}", f"seal-{secret}", f"{ORIGIN}/hold-{secret}")
+    browser_cdp = await fresh.browser.new_browser_cdp_session()
+    await browser_cdp.send("Target.setDiscoverTargets", {"discover": True})
+    stage = Stage(fresh, browser_cdp, f"release-{secret}", f"seal-{secret}", f"{ORIGIN}/hold-{secret}")
 
     async def handle(route: Route, request: Request) -> None:
         if request.url == stage.hold_url:

@@ -49,10 +49,18 @@ globalThis.pagegateSettle = (() => {
   };
   const state = () => JSON.stringify(facts());
 
+  const animations = () => {
+    const found = new Set(document.getAnimations());
+    for (const element of everything(document)) {
+      if (element.shadowRoot) for (const each of element.shadowRoot.getAnimations()) found.add(each);
+    }
+    return [...found];
+  };
+
   // Finite animations jump to their end, endless ones leave; those tied to scrolling or paused by the page stay.
   const stillAnimations = () => {
     let moved = 0;
-    for (const animation of document.getAnimations()) {
+    for (const animation of animations()) {
       if (animation.timeline !== document.timeline || animation.playState === "paused") continue;
       const end = animation.effect ? animation.effect.getComputedTiming().endTime : 0;
       try {

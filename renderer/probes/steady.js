@@ -89,6 +89,13 @@
     };
   }
 
+  // -- shadow trees are open, so that what is animated in them can be stilled ----------------------------------------
+
+  const attachShadow = Element.prototype.attachShadow;
+  Element.prototype.attachShadow = function (init) {
+    return attachShadow.call(this, { ...init, mode: "open" });
+  };
+
   // -- timers: ids are ours, so that one made before the release can be cleared after it -----------------------------
 
   const timers = new Map(); // id → {arm, cancel}; armed ones have a native id

@@ -172,6 +172,17 @@ async def test_a_page_whose_process_is_killed_is_infrastructure(looker: Looker) 
     assert seen.error.code == "RENDER_BROWSER_LOST"
 
 
+async def test_a_page_that_brings_its_own_process_down_is_a_fault_of_the_page(looker: Looker) -> None:
+    body = """<body><script>
+let inner = document.body;
+for (let i = 0; i < 5000; i++) inner = inner.appendChild(document.createElement('div'));
+inner.textContent = 'deep';
+</script>"""
+    observation = await looker.look(page(body))
+    assert observation.crashed
+    assert await works(looker)
+
+
 async def test_a_dead_driver_is_replaced(looker: Looker) -> None:
     assert await works(looker)
     (driver,) = [child for child in psutil.Process().children() if "run-driver" in child.cmdline()]

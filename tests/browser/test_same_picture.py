@@ -29,6 +29,9 @@ setInterval(() => n++, 33);
 })()</script>""",
     "endless animation": """<style>@keyframes k{from{margin-left:0;color:red}to{margin-left:300px}}
 h1{animation:k 1s infinite alternate}</style><h1>moving</h1>""",
+    "animation in a shadow": """<div id=h></div><script>
+h.attachShadow({mode: 'closed'}).innerHTML =
+  '<style>@keyframes k{to{margin-left:300px}}p{animation:k 1s infinite}</style><p>moving</p>';</script>""",
     "animated svg": """<svg width=300 height=100><rect width=40 height=40>
 <animate attributeName=x from=0 to=200 dur=1s repeatCount=indefinite /></rect></svg>""",
     "animated gif": "<img src=/assets/a.gif width=200 height=200>",
