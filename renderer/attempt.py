@@ -134,6 +134,8 @@ class Attempt:
         self._seen.observation = self._observed
 
     def _why_lost(self, error: BaseException | None) -> AttemptError:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
         if not isinstance(error, PlaywrightError | NoAnswer):
             assert error is not None
             raise error
@@ -161,13 +163,27 @@ class Attempt:
         self._observed.page_width_px, self._observed.page_height_px = settled.width_px, settled.height_px
         mark = self._lap("settle", mark)
         self._phase = "picture"
-        await self._photograph()
-        mark = self._lap("picture", mark)
+        async with asyncio.TaskGroup() as side:
+            side.create_task(self._fetch_source_map())
+            await self._photograph_and_ask(questions)
+        self._lap("look", mark)
+
+    async def _photograph_and_ask(self, questions: PageQuestions) -> None:
+        """The main picture comes before the first step. While it is being encoded the page has time for questions,
+        unless the picture is taller than the viewport: for that the browser lays the page out anew for a moment."""
+        steps = list(self._steps)
+        together = [steps.pop(0)] if steps and not steps[0].shot and not self._is_tall else []
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._photograph())
+            for step in together:
+                both.create_task(self._probe(questions, step))
         self._phase = "probe"
-        for step in self._steps:
+        for step in steps:
             await self._probe(questions, step)
-        await self._fetch_source_map()
-        self._lap("probe", mark)
+
+    @property
+    def _is_tall(self) -> bool:
+        return self._observed.height_auto and self._observed.page_height_px > self._observed.viewport_height_px
 
     async def _set_viewport(self) -> None:
         wanted = {"width": self._observed.viewport_width_px, "height": self._observed.viewport_height_px}
@@ -183,9 +199,7 @@ class Attempt:
             raise NoAnswer(str(answer["errorText"]))
 
     async def _photograph(self) -> None:
-        height_px = self._observed.viewport_height_px
-        if self._observed.height_auto:
-            height_px = max(height_px, self._observed.page_height_px)
+        height_px = self._observed.page_height_px if self._is_tall else self._observed.viewport_height_px
         limit_px = self._options.picture_height_px_max
         self._observed.cut, height_px = height_px > limit_px, min(height_px, limit_px)
         try:

@@ -82,8 +82,6 @@ class Engine:
         attempt = Attempt(self._stage, origin, task.viewport, options=self.options, steps=steps)
         seen = await attempt.run(max(0.1, task.deadline_s - waited_s))
         seen.timings_ms["browser"] = round(waited_s * 1000, 2)
-        if not self._house.driver_swollen:
-            self._spare.keep()  # while the page is being judged; whoever comes next is served sooner
         if seen.observation is None:
             assert seen.error is not None
             return self._failed(task, seen.error, seen.timings_ms)

@@ -16,7 +16,7 @@ async def test_a_page_is_photographed_at_its_canvas(looker: Looker) -> None:
     assert (observation.errors, observation.console, observation.records_dropped) == ([], [], 0)
     assert pixels(observation).size == (800, 450)
     assert pixels(observation).getcolors() == [(800 * 450, RED)]
-    assert {"load", "settle", "picture", "attempt"} <= seen.timings_ms.keys()
+    assert {"load", "settle", "look", "attempt"} <= seen.timings_ms.keys()
 
 
 async def test_a_page_that_never_mounts_is_seen_as_that(looker: Looker) -> None:
