@@ -45,6 +45,7 @@ FLAGS: tuple[str, ...] = (
     "--disable-quic",
     "--disable-lcd-text",
     "--disable-checker-imaging",  # a picture waits for decoded images
+    "--disable-threaded-animation",  # else a picture may show an opacity that has long ended
     "--disable-crash-reporter",
     "--font-render-hinting=none",
     "--block-new-web-contents",  # window.open answers null
