@@ -11,7 +11,7 @@ from pagegate.actors.agents.runs import RunLimits
 from pagegate.actors.jobs.page_check import CheckLimits
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.queue import Drain
-from pagegate.actors.queues.worker import LeaseTimes
+from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.actors.systems.backend import BackendOptions, BackendSystem, RenderWorkerOptions
 from pagegate.deploy.keeper import EXIT_BUSY

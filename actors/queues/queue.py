@@ -14,7 +14,7 @@ import pykka
 import structlog
 
 from pagegate.actors.kernel import Actor, Asks, Reply, ask
-from pagegate.actors.queues.worker import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
+from pagegate.actors.queues.worker_state import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
 from pagegate.storage import jobs
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ExpiredJob

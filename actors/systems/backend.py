@@ -28,7 +28,8 @@ from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import Actor, ask, stop
 from pagegate.actors.queues.queue import Drain, JobQueue
-from pagegate.actors.queues.worker import JobWorker, LeaseTimes
+from pagegate.actors.queues.worker import JobWorker
+from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
 from pagegate.actors.systems.backend_metrics import BackendMetrics

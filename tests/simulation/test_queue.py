@@ -22,7 +22,8 @@ from sqlalchemy import select
 from pagegate.actors.kernel import stop
 from pagegate.actors.queues.kinds import End, TryLater
 from pagegate.actors.queues.queue import JobQueue
-from pagegate.actors.queues.worker import JobWorker, LeaseTimes
+from pagegate.actors.queues.worker import JobWorker
+from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import runs, schema
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob

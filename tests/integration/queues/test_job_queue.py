@@ -11,7 +11,8 @@ from sqlalchemy import update
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
 from pagegate.actors.queues.queue import CancelHint, Drain, GetQueueState, JobQueue, JobsSubmitted, Pause, Resume
-from pagegate.actors.queues.worker import JobWorker, LeaseTimes
+from pagegate.actors.queues.worker import JobWorker
+from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import jobs, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob

@@ -6,21 +6,25 @@ from typing import Any, cast
 import pytest
 
 from pagegate.actors.kernel import ChildEnded
-from pagegate.actors.queues import worker
 from pagegate.actors.queues.kinds import TryLater
-from pagegate.actors.queues.worker import (
+from pagegate.actors.queues.worker_state import (
     CancelJob,
     Execute,
+    Executed,
     Idle,
     LeaseTimes,
     ReleaseJob,
     Renew,
+    RenewalDue,
+    Renewed,
     Report,
     RunJob,
+    StopDue,
     StopWork,
     WatchLease,
     Working,
     Write,
+    Written,
     decide,
 )
 from pagegate.storage.jobs import ClaimedJob
@@ -36,12 +40,12 @@ def working(**changes: Any) -> Working:
     return Working(**{"job": JOB, "queue": QUEUE, "stop_at_s": 155.0, **changes})
 
 
-def executed(error: BaseException | None = None) -> worker._Executed:
-    return worker._Executed(ChildEnded(error=error))
+def executed(error: BaseException | None = None) -> Executed:
+    return Executed(ChildEnded(error=error))
 
 
-def renewed(sent_s: float, value: bool = False, error: BaseException | None = None) -> worker._Renewed:
-    return worker._Renewed(sent_s, ChildEnded(value=value, error=error))
+def renewed(sent_s: float, value: bool = False, error: BaseException | None = None) -> Renewed:
+    return Renewed(sent_s, ChildEnded(value=value, error=error))
 
 
 def test_the_deadline_counts_from_before_the_claim_was_sent_and_leaves_a_margin() -> None:
@@ -51,7 +55,7 @@ def test_the_deadline_counts_from_before_the_claim_was_sent_and_leaves_a_margin(
 
 
 def test_a_renewal_moves_the_deadline_from_before_it_was_sent() -> None:
-    state, effects = decide(working(), worker._RenewalDue(), 115.0, TIMES)
+    state, effects = decide(working(), RenewalDue(), 115.0, TIMES)
     assert effects == [Renew(JOB, 115.0)]
     state, effects = decide(state, renewed(115.0), 120.0, TIMES)
     assert isinstance(state, Working)
@@ -61,7 +65,7 @@ def test_a_renewal_moves_the_deadline_from_before_it_was_sent() -> None:
 
 
 def test_one_renewal_at_a_time() -> None:
-    state, effects = decide(working(renewing=True), worker._RenewalDue(), 130.0, TIMES)
+    state, effects = decide(working(renewing=True), RenewalDue(), 130.0, TIMES)
     assert state == working(renewing=True)
     assert effects == []
 
@@ -69,7 +73,7 @@ def test_one_renewal_at_a_time() -> None:
 def test_renewals_that_fail_let_the_deadline_stand_and_stop_the_work_before_the_lease_ends() -> None:
     state, effects = decide(working(renewing=True), renewed(115.0, error=OSError()), 120.0, TIMES)
     assert state == working()
-    state, effects = decide(state, worker._StopDue(), 155.0, TIMES)
+    state, effects = decide(state, StopDue(), 155.0, TIMES)
     assert effects == [StopWork()]
     state, effects = decide(state, executed(asyncio.CancelledError()), 155.1, TIMES)
     assert state == Idle()
@@ -77,7 +81,7 @@ def test_renewals_that_fail_let_the_deadline_stand_and_stop_the_work_before_the_
 
 
 def test_a_deadline_that_was_moved_is_watched_again() -> None:
-    _, effects = decide(working(stop_at_s=170.0), worker._StopDue(), 155.0, TIMES)
+    _, effects = decide(working(stop_at_s=170.0), StopDue(), 155.0, TIMES)
     assert effects == [WatchLease(170.0)]
 
 
@@ -92,9 +96,9 @@ def test_a_lost_lease_stops_the_work_and_writes_nothing_even_if_it_failed_by_its
 def test_a_cancel_stops_the_work_and_is_written(heard: Any) -> None:
     state, effects = decide(working(renewing=True), heard, 120.0, TIMES)
     assert effects == [StopWork()]
-    state, effects = decide(state, worker._Executed(CANCELLED), 121.0, TIMES)
+    state, effects = decide(state, Executed(CANCELLED), 121.0, TIMES)
     assert effects == [Write(JOB, "cancel")]
-    state, effects = decide(state, worker._Written(ChildEnded()), 122.0, TIMES)
+    state, effects = decide(state, Written(ChildEnded()), 122.0, TIMES)
     assert (state, effects) == (Idle(), [Report(JOB, QUEUE)])
 
 
@@ -110,7 +114,7 @@ def test_a_commit_that_won_against_the_cancel_stands() -> None:
 def test_a_release_gives_the_job_back() -> None:
     state, effects = decide(working(), ReleaseJob(), 120.0, TIMES)
     assert effects == [StopWork()]
-    _, effects = decide(state, worker._Executed(CANCELLED), 121.0, TIMES)
+    _, effects = decide(state, Executed(CANCELLED), 121.0, TIMES)
     assert effects == [Write(JOB, "release")]
 
 
@@ -130,12 +134,12 @@ def test_only_the_end_of_the_lease_interrupts_the_last_write() -> None:
     writing = working(phase="write")
     state, effects = decide(writing, ReleaseJob(), 120.0, TIMES)
     assert effects == []
-    state, effects = decide(state, worker._StopDue(), 155.0, TIMES)
+    state, effects = decide(state, StopDue(), 155.0, TIMES)
     assert effects == [StopWork()]
-    state, effects = decide(state, worker._Written(CANCELLED), 155.1, TIMES)
+    state, effects = decide(state, Written(CANCELLED), 155.1, TIMES)
     assert (state, effects) == (Idle(), [Report(JOB, QUEUE)])
 
 
 def test_late_news_about_a_job_that_is_over_change_nothing() -> None:
-    for late in (renewed(1.0), executed(), worker._StopDue(), worker._RenewalDue(), CancelJob(7), ReleaseJob()):
+    for late in (renewed(1.0), executed(), StopDue(), RenewalDue(), CancelJob(7), ReleaseJob()):
         assert decide(Idle(), late, 200.0, TIMES) == (Idle(), [])
