@@ -57,6 +57,8 @@ def find(evidence: Evidence) -> list[Finding]:
     thrown = _thrown(evidence)
     if seen.stuck:
         return [*thrown, _stuck(evidence)]
+    if seen.crashed:
+        return [*thrown, _crashed()]
     if seen.navigated_away:
         return [*thrown, _left()]
     if thrown or _framework_failed(evidence):
@@ -89,7 +91,8 @@ def _thrown(evidence: Evidence) -> list[Finding]:
             position = _position_of(evidence, error)
             during = _during(evidence)
             what = "Uncaught" if code == "PAGE_ERROR" else "Nobody handles this rejected promise:"
-            found.append(finding(code, "error", f"{what} {error.message}{during}", _hint_for(error), position=position))
+            said = re.sub(r"\s+", " ", error.message)
+            found.append(finding(code, "error", f"{what} {said}{during}", _hint_for(error), position=position))
     return found
 
 
@@ -157,6 +160,15 @@ def _out_of_memory(evidence: Evidence) -> Finding:
     )
 
 
+def _crashed() -> Finding:
+    return finding(
+        "PAGE_CRASHED",
+        "error",
+        "The page brought the browser's process for it down.",
+        "Look for what is far too large or too deep: elements nested thousands deep, huge canvases or filters.",
+    )
+
+
 def _left() -> Finding:
     return finding(
         "PAGE_NAVIGATED_AWAY",
@@ -172,7 +184,7 @@ def _not_mounted(evidence: Evidence) -> Finding:
         "error",
         "The page never came up, and it threw no error.",
         "Check that the page's default export is a component and that nothing at its top level waits for ever.",
-        position=_root_position(evidence),
+        position=evidence.from_text("= await ", "\nawait ") or _root_position(evidence),
     )
 
 

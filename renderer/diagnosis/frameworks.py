@@ -15,7 +15,7 @@ from pagegate.renderer.sourcemap import Position
 
 UNHANDLED = re.compile(r"^\[Vue warn\]: Unhandled error during execution of ([^\n]+)")
 
-_VUE = "[Vue warn]: "
+_VUE = re.compile(r"^\[Vue warn\]:? ")
 _VUE_COMPONENT = re.compile(r"at\s+<(\w+)")
 _VUE_TRACE = re.compile(r"\s*\n?\s*at <(?:.|\n)*$")
 _HOSTS = {"App", "PageHost", "Anonymous"}  # names of what stands around the page, or of nothing
@@ -123,7 +123,7 @@ _RULES = (
     ),
     _rule(
         "ATTRIBUTE_UNKNOWN",
-        r"Invalid DOM property `([^`]+)`|Unknown event handler property `([^`]+)`"
+        r"Invalid DOM property `([^`]+)`|(?:Unknown|Invalid) event handler property `([^`]+)`"
         r"|React does not recognize the `([^`]+)` prop",
         "JSX has its own names: `className`, `htmlFor`, `strokeWidth`, `onClick`.",
         lambda m: tuple(f" {name}=" for name in m.groups() if name),
@@ -136,14 +136,31 @@ _RULES = (
     ),
     _rule(
         "STYLE_INVALID",
-        r"Unsupported style property|is an invalid value for the `([^`]+)` css style property",
+        r"Unsupported style property ([\w-]+)|is an invalid value for the `([^`]+)` css style property",
         "Style objects use camelCase names and finite numbers or strings.",
+        lambda m: (f"'{m[1]}'", f'"{m[1]}"', f"{m[1] or m[2]}:"),
     ),
     _rule(
         "ATTRIBUTE_INVALID",
         r"Received `?[^`]*`? for (?:a non-boolean|the) (?:attribute )?`([^`]+)`",
         "Compute a finite number or a string for this attribute, or leave it out.",
         lambda m: tuple(f" {name}=" for name in m.groups() if name),
+    ),
+    _rule(
+        "ATTRIBUTE_INVALID",
+        r'An empty string \(""\) was passed to the (\w+) attribute',
+        "Leave the attribute out until its value is known.",
+        lambda m: (f' {m[1]}=""', f" {m[1]}={{"),
+    ),
+    _rule(
+        "CHILD_INVALID",
+        r"(?:Functions|Objects|Symbols) are not valid as a React child",
+        "Render a text, a number or an element: call the function, or name the field that should show.",
+    ),
+    _rule(
+        "COMPONENT_FAILED",
+        r"The above error occurred in|React will try to recreate this component tree",
+        "An error boundary shows its replacement, but the component behind it is broken: correct the error.",
     ),
     _rule(
         "TAG_UNKNOWN",
@@ -173,8 +190,9 @@ def find(evidence: Evidence) -> list[Finding]:
         if UNHANDLED.search(message.text):
             if not thrown:
                 found.append(_mount_failed(evidence, message))
-        elif message.text.startswith(_VUE):
-            found.append(_judge(evidence, message, _VUE_TRACE.sub("", message.text[len(_VUE) :]), _VUE_COMPONENT))
+        elif _VUE.match(message.text):
+            text = _VUE_TRACE.sub("", _VUE.sub("", message.text))
+            found.append(_judge(evidence, message, text, _VUE_COMPONENT))
         elif _is_framework(message):
             found.append(_judge(evidence, message, message.text, _REACT_COMPONENT))
         elif message.type != "warning" and not _is_thrown_too(evidence, message):
@@ -219,6 +237,7 @@ def _position_of(
     return (
         (read_loc(marked[-1]) if marked else None)
         or evidence.from_text(*needles, component=component)
+        or evidence.from_stack(message.text)  # an error that react caught is told with its own stack
         or evidence.from_stack(message.stack, message.url, message.line, message.column)
     )
 

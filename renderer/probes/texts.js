@@ -7,7 +7,7 @@ let inkFont = "";
 function readTexts(items) {
   const runs = [];
   for (const item of items) {
-    if (!shows(item)) continue;
+    if (!shows(item) || !item.el.checkVisibility({ contentVisibilityAuto: true })) continue;
     for (let node = item.el.firstChild; node; node = node.nextSibling) {
       if (node.nodeType !== Node.TEXT_NODE || !node.nodeValue.trim()) continue;
       const range = document.createRange();

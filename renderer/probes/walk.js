@@ -119,7 +119,11 @@ function walkPage() {
     item.order = items.length;
     items.push(item);
     of.set(el, item);
-    for (let child = el.lastElementChild; child; child = child.previousElementSibling) todo.push([child, item]);
+    if (item.style.contentVisibility === "hidden") continue;
+    const folded = el.tagName === "DETAILS" && !el.open;
+    for (let child = el.lastElementChild; child; child = child.previousElementSibling) {
+      if (!folded || child.tagName === "SUMMARY") todo.push([child, item]);
+    }
   }
   return { items, of };
 }

@@ -32,11 +32,11 @@ def test_one_slip_is_one_finding_where_the_author_made_it(page: str, judged: Map
     expected = expected_of(page)
     assert diagnosis is not None
     assert expected is not None
-    code, line = expected
+    code, file, line = expected
     found = [(finding.code, finding.file, finding.line) for finding in diagnosis.findings]
     assert [code for code, _, _ in found] == [code], diagnosis.findings
     if line is not None:
-        assert found[0][1:] == (page, line)
+        assert found[0][1:] == (file, line)
     assert diagnosis.status == ("failed" if FAILS.match(code) else "warning")
 
 
