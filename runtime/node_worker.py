@@ -87,7 +87,7 @@ class NodeWorker:
     @property
     def alive(self) -> bool:
         """False once its end was noticed."""
-        return self._process.returncode is None
+        return self._process.returncode is None and not self._reader.at_eof()
 
     @classmethod
     async def start(cls, config: WorkerConfig, base: Path, temporary: Path) -> "NodeWorker":
@@ -309,6 +309,7 @@ def _environment(temporary: Path) -> dict[str, str]:
         "NODE_ENV": "development",
         "NO_COLOR": "1",
         "PATH": "/usr/bin:/bin",
+        "RUST_MIN_STACK": str(16 * 1024 * 1024),  # deep nesting ends a compile, not the process
         "TMPDIR": str(temporary),
     }
 

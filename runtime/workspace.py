@@ -8,6 +8,7 @@ process lives, and the next process removes the roots that nobody holds.
 import asyncio
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -15,6 +16,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pagegate.runtime.contract import ArtifactManifest
+from pagegate.runtime.refusals import SourceUnavailable
+
+_LOGICAL_PATH = re.compile(r"(pages|components)/[^/\\\0]+\.(vue|tsx)")
 _PREFIX = "pagegate-runtime-"
 _UNLOCKED_PREFIX = ".pagegate-runtime-"
 
@@ -69,6 +74,14 @@ class SlotBase:
         finally:
             # Not awaited beyond a cancel: the removal runs in its thread to its end either way.
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def check_artifact(manifest: ArtifactManifest) -> None:
+    """Raises `SourceUnavailable` for a manifest that no Backend should give: paths that are none, an entry it lacks."""
+    if malformed := [path for path in manifest.modules if not _LOGICAL_PATH.fullmatch(path)]:
+        raise SourceUnavailable(f"the artifact lists {malformed[0]!r}, which is no path of a module")
+    if manifest.entry not in manifest.modules:
+        raise SourceUnavailable("the artifact does not list its own entry")
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -23,7 +23,7 @@ from pagegate.runtime.contract import ArtifactManifest, CompileTimings, LocatedE
 from pagegate.runtime.node_worker import NodeWorker, NodeWorkers, WorkerAnswer, WorkerEnded
 from pagegate.runtime.refusals import CompileCancelled, CompileTimedOut, WorkerLost
 from pagegate.runtime.sources import ModuleSource
-from pagegate.runtime.workspace import SlotBase
+from pagegate.runtime.workspace import SlotBase, check_artifact
 
 log = structlog.get_logger()
 
@@ -263,6 +263,7 @@ class ViteSlot(Actor):
         say = log.bind(task_id=task.asked.task_id)
         clock = _Laps()
         manifest = await task.asked.source.manifest()
+        check_artifact(manifest)
         modules = await task.asked.source.read_modules(manifest.modules)
         fetch_ms = clock.lap_ms()
         say.info("diagnostics.modules.ready", ms=fetch_ms, modules=len(modules))

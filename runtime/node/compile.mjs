@@ -28,7 +28,7 @@ const OUTPUT_CHARS_MAX = 24 * 1024 * 1024
 export async function compile(order, vendor) {
   const started = performance.now()
   const task = new Task(order)
-  const found = inspect(task)
+  const found = inspectOrRefuse(task)
   const inspected = performance.now()
   const answer = (files) => ({
     errors: ordered(found.errors, found.paths),
@@ -47,6 +47,18 @@ export async function compile(order, vendor) {
   } finally {
     forget(task, found)
     cut()
+  }
+}
+
+/** A source that is nested so deeply that it cannot be read ends here, and not the worker with it. */
+function inspectOrRefuse(task) {
+  try {
+    return inspect(task)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    const source = task.source(task.entry)
+    const refused = refusal('PAGE_SOURCE_TOO_LARGE', 'The source is nested too deeply.', { source, offset: 0 })
+    return { paths: [task.entry], errors: [refused], modules: new Map(), asyncSetup: false }
   }
 }
 

@@ -53,7 +53,7 @@ export function guard(task, found, vendor) {
       }
       const logical = task.logicalOf(id)
       if (logical && id === task.file(logical)) {
-        return logical.endsWith('.tsx') ? markJsx(task.source(logical), task) : { code: task.source(logical).text, map: null }
+        return logical.endsWith('.tsx') ? markJsx(task.source(logical), found.modules.get(logical).program, task) : { code: task.source(logical).text, map: null }
       }
       if ((logical && VUE_BLOCK.test(id)) || TRUSTED_VIRTUAL.test(id)) return null
       return refuse(fault('a file outside the task'))

@@ -15,7 +15,7 @@ const SOURCE_CHARS_MAX = 4 * 1024 * 1024
 
 /**
  * `{paths, errors, modules, asyncSetup}`: the modules that the page uses in the order they were met, the located errors,
- * what was seen in each module (imports, exports, styles, the Vue descriptor), and whether one of them awaits in its setup.
+ * what was seen in each module (imports, exports, styles, the Vue descriptor or the syntax tree), and whether one of them awaits in its setup.
  */
 export function inspect(task) {
   const found = { paths: [], errors: [], modules: new Map(), asyncSetup: false }
@@ -45,7 +45,7 @@ export function inspect(task) {
 }
 
 function inspectModule(source) {
-  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false, descriptor: null }
+  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false }
   const unfit = unfitSource(source)
   if (unfit) seen.errors.push(unfit)
   else if (source.path.endsWith('.vue')) inspectVue(source, seen)
@@ -61,15 +61,22 @@ function unfitSource(source) {
     const message = `The source has ${text.length} characters; ${SOURCE_CHARS_MAX} are the limit.`
     return refusal('PAGE_SOURCE_TOO_LARGE', message, { source, offset: 0 })
   }
-  const fence = /^\s*(?:```|~~~)/.exec(text) ?? (source.path.endsWith('.tsx') ? /\n\s*(?:```|~~~)\s*$/.exec(text) : null)
-  if (!fence) return null
-  const offset = fence.index + fence[0].search(/[`~]/)
-  return refusal('PAGE_SOURCE_FENCED', 'The source is wrapped in a Markdown code fence.', { source, offset })
+  const lastLine = text.lastIndexOf('\n', text.trimEnd().length - 1) + 1
+  const starts = source.path.endsWith('.tsx') ? [0, lastLine] : [0]
+  for (const start of starts) {
+    const offset = start + text.slice(start).search(/\S/)
+    if (/^(?:```|~~~)/.test(text.slice(offset, offset + 3))) return fenced(source, offset)
+  }
+  return null
 }
+
+const fenced = (source, offset) =>
+  refusal('PAGE_SOURCE_FENCED', 'The source is wrapped in a Markdown code fence.', { source, offset })
 
 function inspectVue(source, seen) {
   const { descriptor, errors } = parseVue(source.text, { filename: source.path })
   seen.descriptor = descriptor
+  readPostcssAsCss(descriptor)
   const fence = fenceOutsideBlocks(source, descriptor)
   if (fence) return void seen.errors.push(fence)
   inspectBlocks(source, descriptor, seen)
@@ -90,15 +97,18 @@ function inspectVue(source, seen) {
   seen.exports.push('default')
 }
 
+/** Written by habit for `@apply`; what is in it is CSS. */
+function readPostcssAsCss(descriptor) {
+  for (const block of descriptor.styles) if (block.lang === 'postcss') block.lang = block.attrs.lang = 'css'
+}
+
 /** Text outside the blocks is ignored by the Vue compiler, a fence around or between them included. */
 function fenceOutsideBlocks(source, descriptor) {
   const blocks = [descriptor.template, descriptor.script, descriptor.scriptSetup, ...descriptor.styles, ...descriptor.customBlocks]
   const inside = (offset) => blocks.some((b) => b && b.loc.start.offset <= offset && offset < b.loc.end.offset)
   for (const match of source.text.matchAll(/^[ \t]*(?:```|~~~)/gm)) {
     const offset = match.index + match[0].search(/[`~]/)
-    if (!inside(offset)) {
-      return refusal('PAGE_SOURCE_FENCED', 'The source is wrapped in a Markdown code fence.', { source, offset })
-    }
+    if (!inside(offset)) return fenced(source, offset)
   }
   return null
 }

@@ -10,11 +10,16 @@ import { assetsIn } from './inspect_template.mjs'
  * `block` is `{text, offset, lang, setup}`; offsets in `seen` count from the start of the whole source.
  */
 export function inspectScript(source, block, seen) {
+  if (bracketDepth(block.text) > DEPTH_MAX) return void seen.errors.push(tooDeep(source, block))
   const options = { lang: block.lang, sourceType: 'module', showSemanticErrors: true }
   const parsed = parseSync(`page.${block.lang}`, block.text, options)
   if (parsed.errors.length) {
     for (const error of parsed.errors) seen.errors.push(syntaxError(source, block, error))
     return
+  }
+  if (block.lang === 'tsx') {
+    seen.program = parsed.program
+    if (treeDepth(parsed.program) > DEPTH_MAX) return void seen.errors.push(tooDeep(source, block))
   }
   readImports(source, block, parsed.module, seen)
   readExports(source, block, parsed.module, seen)
@@ -25,13 +30,43 @@ export function inspectScript(source, block, seen) {
     seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + meta.start, hint }))
   }
   for (const comment of parsed.comments) {
-    if (!/@jsx/.test(comment.value)) continue
+    if (block.lang !== 'tsx' || !/@jsx/.test(comment.value)) continue
     const message = 'A page may not choose how its JSX is compiled.'
     const hint = 'Remove the comment.'
     seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + comment.start, hint }))
   }
   if (/\brequire\b/.test(block.text)) readRequires(source, block, parsed.program, seen)
   if (block.setup && /\bawait\b/.test(block.text)) seen.asyncSetup ||= awaitsAtTopLevel(parsed.program)
+}
+
+/** The parsers are recursive, some of them on small stacks: deeper than this a source would end the process. */
+const DEPTH_MAX = 2000
+
+function bracketDepth(text) {
+  let depth = 0
+  let deepest = 0
+  for (let index = 0; index < text.length; index++) {
+    const char = text.charCodeAt(index)
+    if (char === 0x28 || char === 0x5b || char === 0x7b) deepest = Math.max(deepest, ++depth)
+    else if (char === 0x29 || char === 0x5d || char === 0x7d) depth--
+  }
+  return deepest
+}
+
+function treeDepth(program) {
+  let deepest = 0
+  const waiting = [[program, 1]]
+  while (waiting.length) {
+    const [node, depth] = waiting.pop()
+    deepest = Math.max(deepest, depth)
+    for (const child of childrenOf(node)) waiting.push([child, depth + 1])
+  }
+  return deepest
+}
+
+function tooDeep(source, block) {
+  const message = 'The script is nested too deeply.'
+  return refusal('PAGE_SOURCE_TOO_LARGE', message, { source, offset: block.offset, hint: 'Nest less: split it into components.' })
 }
 
 function syntaxError(source, block, error) {
@@ -128,11 +163,14 @@ function awaitsAtTopLevel(program) {
 /** Visits every node; a visitor that answers false is not led further down. */
 export function walk(node, visit) {
   if (!visit(node)) return
+  for (const child of childrenOf(node)) walk(child, visit)
+}
+
+function* childrenOf(node) {
   for (const key in node) {
     const value = node[key]
     if (value === null || typeof value !== 'object') continue
-    if (Array.isArray(value)) {
-      for (const child of value) if (child && typeof child.type === 'string') walk(child, visit)
-    } else if (typeof value.type === 'string') walk(value, visit)
+    if (Array.isArray(value)) yield* value.filter((child) => typeof child?.type === 'string')
+    else if (typeof value.type === 'string') yield value
   }
 }

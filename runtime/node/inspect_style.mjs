@@ -12,14 +12,14 @@ import { assetUrl, judgeAddress } from './imports.mjs'
 const ASSET_ORIGIN = 'https://assets.pagegate.invalid/'
 
 const AT_RULES = new Set([
-  'apply', 'color-profile', 'container', 'counter-style', 'custom-variant', 'font-face', 'font-feature-values',
-  'font-palette-values', 'keyframes', 'layer', 'media', 'page', 'position-try', 'property', 'reference', 'scope',
+  'apply', 'charset', 'color-profile', 'container', 'counter-style', 'custom-variant', 'font-face', 'font-feature-values',
+  'font-palette-values', 'function', 'keyframes', 'layer', 'media', 'page', 'position-try', 'property', 'reference', 'scope',
   'starting-style', 'supports', 'variant', 'view-transition',
 ]) // prettier-ignore
 const NO_EFFECT =
   'Use an arbitrary value in the class (bg-[#f01234]), or a CSS variable of your own (bg-(--brand)): what a page adds to the theme would not reach its classes.'
 const TAILWIND_IS_THERE = 'Remove it: Tailwind is loaded already, and its classes and @apply work everywhere.'
-const URL_FUNCTION = /\b(?:url|src)\(\s*(?:"([^"]*)"|'([^']*)'|([^)"']*))\s*\)/gi
+const URL_FUNCTION = /\b(?:url|src)\(/gi
 const FUNCTIONS_OF_STRINGS = /(?:image-set|image|cross-fade|src)\(/i
 
 /** Adds the errors and `@assets` of a style block to `seen`. */
@@ -88,16 +88,34 @@ export function valueProblem(property, value) {
 /** Addresses of the web are left to the render, which blocks and reports them (X1). */
 const allowedUrl = (url) => /^(?:@assets\/[^\\]|data:|#|https?:\/\/|$)/i.test(url) && !url.includes('\\')
 
+/** The addresses in a value: arguments of `url()`, and the strings where functions take strings for addresses. */
 export function urlsIn(value) {
   if (!value.includes('(')) return []
-  const urls = [...value.matchAll(URL_FUNCTION)].map((m) => (m[1] ?? m[2] ?? m[3]).trim())
+  const urls = []
+  URL_FUNCTION.lastIndex = 0
+  for (let found = URL_FUNCTION.exec(value); found; found = URL_FUNCTION.exec(value)) {
+    const { text, end } = argument(value, URL_FUNCTION.lastIndex)
+    urls.push(text)
+    URL_FUNCTION.lastIndex = end
+  }
   if (FUNCTIONS_OF_STRINGS.test(value)) urls.push(...[...value.matchAll(/"([^"]*)"|'([^']*)'/g)].map((m) => m[1] ?? m[2]))
   return urls.filter((url) => !/^(?:var|attr|env)\(/i.test(url) && !/^image\//.test(url))
 }
 
+/** What stands between a parenthesis and its end, without quotes. */
+function argument(value, from) {
+  const start = from + value.slice(from).search(/\S|$/)
+  const quote = /["']/.test(value[start]) ? value[start] : null
+  const found = quote ? value.indexOf(quote, start + 1) : value.indexOf(')', start)
+  const end = found === -1 ? value.length : found
+  return { text: value.slice(quote ? start + 1 : start, end).trim(), end }
+}
+
+const WRITTEN_ASSET = /(\(\s{0,20})(@assets\/[^"'()\n]{1,300}?)(\s{0,20}\))|(["'])(@assets\/[^"'\n]{1,300})\4/g
+
 /** `url(@assets/x)` and strings `"@assets/x"`, for the time that Vite works on them; unknown ones stay as they are. */
 export function hideAssets(css, task) {
-  return css.replace(/(\(\s*)(@assets\/[^"'()]+?)(\s*\))|(["'])(@assets\/[^"'\n]+)\4/g, (whole, open, bare, close, quote, quoted) => {
+  return css.replace(WRITTEN_ASSET, (whole, open, bare, close, quote, quoted) => {
     const meaning = judgeAddress(bare ?? quoted, task)
     if (meaning.code) return whole
     const url = assetUrl(meaning, ASSET_ORIGIN)

@@ -5,8 +5,8 @@ import { refusal } from './errors.mjs'
 
 const ATTRIBUTES = {
   template: new Set(['lang']),
-  script: new Set(['setup', 'lang', 'generic', 'name', 'inheritAttrs', 'inherit-attrs']),
-  style: new Set(['scoped', 'module', 'lang']),
+  script: new Set(['setup', 'lang', 'generic', 'name', 'inheritAttrs', 'inherit-attrs', 'type']),
+  style: new Set(['scoped', 'module', 'lang', 'type']),
 }
 const LANGS = { template: new Set(['html']), script: new Set(['js', 'ts']), style: new Set(['css']) }
 const LANGS_HINT = {
@@ -76,11 +76,18 @@ function readAddresses(node, source, seen) {
   for (const child of node.children ?? []) if (typeof child === 'object') readAddresses(child, source, seen)
 }
 
-const IN_STYLE = /(url\(\s*["']?)(@assets\/[^"'()]+?)(?=["']?\s*\))/g
-const IN_SRCSET = /((?:^|,)\s*)(@assets\/\S+)/g
-const WHOLE = /^(\s*)(@assets\/.+?)(?=\s*$)/g
+// Bounded, every repetition of them: a hostile source must not find one that takes for ever.
+const IN_STYLE = /(url\(\s{0,20}["']?)(@assets\/[^"'()\n]{1,300}?)(?=["']?\s{0,20}\))/g
+const IN_SRCSET = /((?:^|,)\s{0,20})(@assets\/\S{1,300})/g
+const WHOLE = /^(\s{0,20})(@assets\/[^\n]{1,300}?)(?=\s{0,20}$)/g
+const NEVER = /(?!)/g
+const TEXTS = /^(?:alt|class|id|label|placeholder|title|aria-.*)$/
 
-const patternFor = (name) => (name === 'style' ? IN_STYLE : /srcset$/i.test(name) ? IN_SRCSET : WHOLE)
+function patternFor(name) {
+  if (name === 'style') return IN_STYLE
+  if (TEXTS.test(name)) return NEVER
+  return /srcset$/i.test(name) ? IN_SRCSET : WHOLE
+}
 
 /** The assets that a static attribute names: a whole address, a `srcset`, or `url()` in a style. */
 export function assetsIn(name, value) {

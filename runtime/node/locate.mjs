@@ -34,7 +34,7 @@ function locateOne(error, task, found) {
   const source = task.source(logical)
   if (/[?&]type=style/.test(error.id ?? '')) return [styleError(error, message, source, found.modules.get(logical)?.styles)]
   if (error.plugin === 'vite:vue') return vueErrors(error, message, source)
-  return [scriptError(error, message, source, task)]
+  return [scriptError(error, message, source, task, found)]
 }
 
 /** Rolldown draws the file into the message when its own transform fails, and gives it nowhere else. */
@@ -44,9 +44,9 @@ function fileInMessage(message) {
 }
 
 /** The line is right, because marks add none; the column counts the marks that stand before it. */
-function scriptError(error, message, source, task) {
+function scriptError(error, message, source, task, found) {
   if (!error.loc?.line) return refusal('PAGE_COMPILE_FAILED', message, { source, offset: 0, plugin: error.plugin })
-  const marked = source.path.endsWith('.tsx') ? markJsx(source, task).code : source.text
+  const marked = source.path.endsWith('.tsx') ? markJsx(source, found.modules.get(source.path).program, task).code : source.text
   const before = unmarked(marked.split('\n')[error.loc.line - 1]?.slice(0, error.loc.column ?? 0) ?? '')
   const offset = source.offsetOf(error.loc.line, before.length + 1)
   return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: error.plugin })
@@ -128,7 +128,7 @@ function placeInFrame(message) {
 
 /** The first paragraph without frames, and without anything of this machine. */
 function plainMessage(error, task, found) {
-  let text = stripVTControlCharacters(String(error.message)).split(/\n\n|\n\s*╭/)[0]
+  let text = stripVTControlCharacters(String(error.message).slice(0, 20_000)).split(/\n\n|\n {0,20}╭/)[0]
   text = text.replace(/^\[(?:@?vue\/compiler-sfc|builtin:[\w-]+|[A-Z_]+)\]\s*/, '').replace(/\s*\(\d+:\d+\)\s*$/, '')
   for (const logical of found.paths) text = text.replaceAll(task.file(logical), logical)
   for (const folder of [task.dir, path.relative(process.cwd(), task.dir), import.meta.dirname]) {

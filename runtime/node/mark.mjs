@@ -5,7 +5,6 @@
  * On the way, `@assets/<file>` in static attributes becomes the address of the asset.
  */
 import MagicString from 'magic-string'
-import { parseSync } from 'vite'
 import { assetUrl, judgeAddress } from './imports.mjs'
 import { walk } from './inspect_script.mjs'
 import { withAssetUrls } from './inspect_template.mjs'
@@ -46,9 +45,8 @@ function staticStyle(prop) {
   return prop.exp?.type === SIMPLE_EXPRESSION ? prop.exp : null
 }
 
-/** `{code, map}` of a TSX source with its host elements marked. The source was parsed without errors before. */
-export function markJsx(source, task) {
-  const { program } = parseSync('page.tsx', source.text, { lang: 'tsx', sourceType: 'module' })
+/** `{code, map}` of a TSX source with its host elements marked; `program` is its syntax tree. */
+export function markJsx(source, program, task) {
   const text = new MagicString(source.text)
   walk(program, (node) => {
     if (node.type === 'JSXOpeningElement') markHostElement(node, source, task, text)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pagegate.runtime.node_worker import bundle_frameworks, default_cache, find_node, runtime_home
+from pagegate.runtime.node_worker import _environment, bundle_frameworks, default_cache, find_node, runtime_home
 
 SAMPLE = Path(__file__).parents[3] / "deploy" / "sample"
 CANARY = "CANARY-7f3a-must-not-leak"
@@ -40,7 +40,7 @@ class Compiler:
                 root / "slot" / "tmp",
             ],
             cwd=root / "slot",
-            env={"NODE_ENV": "development", "PATH": "/usr/bin:/bin", "VITE_SECRET": CANARY, "SECRET": CANARY},
+            env={**_environment(root / "slot" / "tmp"), "VITE_SECRET": CANARY, "SECRET": CANARY},
             pass_fds=(theirs.fileno(),),
         )
         theirs.close()

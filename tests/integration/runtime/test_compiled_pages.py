@@ -294,6 +294,11 @@ def test_ways_to_write_a_vue_page(compiler: Compiler, source: str) -> None:
     compiled(compiler, source, components__A_vue=vue())
 
 
+def test_style_that_is_css_under_another_name_is_css(compiler: Compiler) -> None:
+    page = "<template><p/></template>\n<style lang='postcss' scoped type='text/css'>\n.a { @apply pt-[19px] }\n</style>"
+    assert "19px" in compiled(compiler, page)["page.css"]
+
+
 def test_component_alone_can_be_compiled(compiler: Compiler) -> None:
     assert compiler.compile("components/A.vue", {"components/A.vue": vue()})["errors"] == []
 

@@ -175,3 +175,25 @@ def test_module_path_that_leaves_the_folder_is_malformed_for_the_worker_too(path
     )
     assert ended.returncode == 1
     assert b"malformed" in ended.stderr
+
+
+HUGE = 200_000
+TIRING = {
+    "newlines before a fence that is none": ("pages/hostile.tsx", "export default () => <p/>" + "\n" * HUGE + ";"),
+    "spaces in an asset": ("pages/hostile.vue", vue(style=".a { background: url('@assets/" + " " * HUGE + "x') }")),
+    "addresses in addresses": ("pages/hostile.vue", vue(style=f".a {{ b: {'url(' * HUGE}{')' * HUGE} }}")),
+    "spaces in a source": ("pages/hostile.vue", vue("", f'<img src="@assets/{" " * HUGE}x">')),
+    "commas in a set": ("pages/hostile.vue", vue("", f'<img srcset="{", " * HUGE}@assets/x">')),
+    "brackets": ("pages/hostile.vue", vue("const a = " + "[" * HUGE + "]" * HUGE)),
+    "elements in elements": ("pages/hostile.tsx", "export default () => " + "<p>" * 5000 + "</p>" * 5000),
+    "a long sum": ("pages/hostile.tsx", "const a = " + "1+" * 20_000 + "1\nexport default () => <p>{a}</p>"),
+    "one long line": ("pages/hostile.vue", vue("", "x" * HUGE * 5)),
+}
+
+
+@pytest.mark.parametrize(("path", "source"), TIRING.values(), ids=TIRING.keys())
+def test_source_made_to_tire_the_compiler_ends_and_the_worker_lives(compiler: Compiler, path: str, source: str) -> None:
+    """X3. The worker's own socket would time out; a worker that ended would answer nothing."""
+    answer = compiler.compile(path, {path: source})
+    assert {e["file"] for e in answer["errors"]} <= {path}
+    assert compiler.compile("pages/a.vue", {"pages/a.vue": vue()})["errors"] == []

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pagegate.runtime.workspace import Workspace
+from pagegate.runtime.contract import ArtifactManifest, Canvas, EntryPage
+from pagegate.runtime.refusals import SourceUnavailable
+from pagegate.runtime.workspace import Workspace, check_artifact
 
 
 @pytest.fixture
@@ -52,6 +54,39 @@ async def test_task_folder_is_gone_after_success_error_and_cancel(tmp_path: Path
     assert entries(slot.tasks) == []
     await workspace.remove()
     assert entries(tmp_path / "work") == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "modules"),
+    [
+        ("pages/a.vue", ["pages/a.vue", "components/../../evil.vue"]),
+        ("pages/a.vue", ["pages/a.vue", "/etc/evil.vue"]),
+        ("pages/a.vue", ["pages/a.vue", "pages/b/c.vue"]),
+        ("pages/a.vue", ["pages/a.vue", "pages/b.js"]),
+        ("pages/a.vue", ["pages/a.vue", "pages/..\\evil.vue"]),
+        ("pages/a.vue", ["pages/b.vue"]),
+    ],
+)
+def test_artifact_with_paths_that_are_none_is_refused_before_anything_is_written(
+    entry: str, modules: list[str]
+) -> None:
+    with pytest.raises(SourceUnavailable):
+        check_artifact(manifest_of(entry, modules))
+
+
+def test_artifact_with_unusual_names_is_fine() -> None:
+    check_artifact(manifest_of("pages/季度 📊 C# 50%?.vue", ["pages/季度 📊 C# 50%?.vue", "components/A.tsx"]))
+
+
+def manifest_of(entry: str, modules: list[str]) -> ArtifactManifest:
+    return ArtifactManifest(
+        artifact_id="a",
+        entry=entry,
+        framework="vue",
+        modules=modules,
+        entry_page=EntryPage(code="a"),
+        canvas=Canvas(width_px=1280),
+    )
 
 
 async def test_two_tasks_never_share_a_folder(tmp_path: Path, home: Path) -> None:
