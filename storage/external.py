@@ -85,10 +85,8 @@ async def settle_batch(tx: Tx, batch_id: int) -> bool:
 
 async def claim_ready_batch(tx: Tx, worker_id: str, ttl_ms: int) -> ClaimedBatch | None:
     """Claim the oldest batch that is ready, or whose coordinator's lease ran out; adds 1 to the generation (A4, K6)."""
-    claimable = or_(
-        _batches.c.state == "ready",
-        and_(_batches.c.state == "resuming", _batches.c.lease_expires_at <= tx.now),
-    )
+    abandoned = and_(_batches.c.state == "resuming", _batches.c.lease_expires_at <= tx.now)
+    claimable = and_(schema.live(_batches), or_(_batches.c.state == "ready", abandoned))
     oldest = select(_batches.c.id).where(claimable).order_by(_batches.c.id).limit(1).with_for_update(skip_locked=True)
     claimed = (
         update(_batches)
@@ -169,13 +167,15 @@ async def synchronize_external_task_states(tx: Tx) -> int:
         for job in late.all():
             await write_task_result(tx, table.name, job.id, job.status, job.result or job.error)
             repaired += 1
-    for batch in (await tx.execute(select(_batches.c.id).where(_batches.c.state == "waiting"))).all():
+    for batch in (
+        await tx.execute(select(_batches.c.id).where(schema.live(_batches), _batches.c.state == "waiting"))
+    ).all():
         repaired += await settle_batch(tx, batch.id)
     over = (
         select(_batches.c.run_id)
         .distinct()
         .join(_runs, _runs.c.id == _batches.c.run_id)
-        .where(_batches.c.state.in_(EXTERNAL_BATCH.live), _runs.c.status.in_(RUN.terminal))
+        .where(schema.live(_batches), _runs.c.status.in_(RUN.terminal))
     )
     for run in (await tx.execute(over)).all():
         repaired += await close_batches(tx, run.run_id)

@@ -89,11 +89,11 @@ async def claim_job(tx: Tx, kind: str, worker_id: str, lease_ttl_ms: int) -> Cla
     live job of the same batch on the same page (A2).
     """
     table = _table(kind)
-    claimable = [table.c.status == "pending", table.c.available_at <= tx.now, *_no_earlier_live_job(table)]
+    runnable = [schema.live(table), table.c.status == "pending", table.c.available_at <= tx.now]
     # A scalar subquery is evaluated once; in a join, SKIP LOCKED could lock more rows than it returns.
     following = (
         select(table.c.id)
-        .where(*claimable)
+        .where(*runnable, *_no_earlier_live_job(table))
         .order_by(table.c.priority, table.c.id)
         .limit(1)
         .with_for_update(skip_locked=True, of=table)
@@ -221,7 +221,12 @@ async def list_expired(tx: Tx, kind: str, limit: int, after_id: int = 0) -> list
     table = _table(kind)
     expired = (
         select(table.c.id, table.c.attempt.label("fence"), table.c.worker_id, table.c.lease_expires_at)
-        .where(table.c.status == "running", table.c.lease_expires_at <= tx.now, table.c.id > after_id)
+        .where(
+            schema.live(table),
+            table.c.status == "running",
+            table.c.lease_expires_at <= tx.now,
+            table.c.id > after_id,
+        )
         .order_by(table.c.id)
         .limit(limit)
     )
@@ -275,28 +280,29 @@ async def queue_counts(tx: Tx, kind: str) -> QueueCounts:
         func.count(case((running, 1))).label("running"),
         (tx.now - func.min(case((pending, table.c.created_at_ms)))).label("oldest_pending_age_ms"),
         (tx.now - func.min(case((running, table.c.started_at_ms)))).label("oldest_running_age_ms"),
-    ).where(table.c.status.in_(JOB.live))
+    ).where(schema.live(table))
     return QueueCounts(**(await tx.execute(counted)).mappings().one())
 
 
 async def count_active(tx: Tx, kind: str) -> int:
     """Jobs that have not ended: what AI_PAGE_MUTATION_MAX_ACTIVE_JOBS limits (Q9)."""
     table = _table(kind)
-    counted = select(func.count()).select_from(table).where(table.c.status.in_(JOB.live))
+    counted = select(func.count()).select_from(table).where(schema.live(table))
     return int((await tx.execute(counted)).scalar_one())
 
 
 async def next_available_at(tx: Tx, kind: str) -> int | None:
     """When the next pending job may run, in ms; in the past when one may now; None when there is none (Q8)."""
     table = _table(kind)
-    return (await tx.execute(select(func.min(table.c.available_at)).where(table.c.status == "pending"))).scalar()
+    following = select(func.min(table.c.available_at)).where(schema.live(table), table.c.status == "pending")
+    return (await tx.execute(following)).scalar()
 
 
 async def list_candidate_codes(tx: Tx, project_id: int) -> set[str]:
     """Page codes that live jobs of a project are going to create (S4)."""
     table = schema.ai_page_mutation_jobs
     claimed = select(table.c.candidate_code).where(
-        table.c.project_id == project_id, table.c.candidate_code.is_not(None), table.c.status.in_(JOB.live)
+        table.c.project_id == project_id, table.c.candidate_code.is_not(None), schema.live(table)
     )
     return set((await tx.execute(claimed)).scalars())
 
@@ -387,5 +393,5 @@ def _no_earlier_live_job(table: Table) -> list[ColumnElement[bool]]:
         return []
     earlier = _earlier(table)
     same = [earlier.c[column] == table.c[column] for column in columns]
-    found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, earlier.c.status.in_(JOB.live))
+    found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))
     return [~found.exists()]

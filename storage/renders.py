@@ -116,7 +116,7 @@ async def enqueue_request(
     waiting = select(
         func.count().label("everywhere"),
         func.count(case((_requests.c.workspace_id == workspace_id, 1))).label("here"),
-    ).where(_requests.c.status == "pending")
+    ).where(schema.live(_requests), _requests.c.status == "pending")
     counted = (await tx.execute(waiting)).one()
     if counted.everywhere >= queue_size_max:
         raise RenderQueueFull(f"{counted.everywhere} renders are waiting")
@@ -146,7 +146,7 @@ async def list_pending(tx: Tx, limit: int) -> list[PendingRequest]:
         columns = [_requests.c[name] for name in PendingRequest.__dataclass_fields__]
         oldest = (
             select(*columns)
-            .where(_requests.c.status == "pending", _requests.c.klass == klass)
+            .where(schema.live(_requests), _requests.c.status == "pending", _requests.c.klass == klass)
             .order_by(_requests.c.id)
             .limit(limit)
         )
@@ -284,7 +284,7 @@ async def count_by_class(tx: Tx) -> dict[tuple[str, str], int]:
     """Live requests by (klass, status) for the gauges (O2); what has no request is absent."""
     live = (
         select(_requests.c.klass, _requests.c.status, func.count().label("live"))
-        .where(_requests.c.status.in_(RENDER_REQUEST.live))
+        .where(schema.live(_requests))
         .group_by(_requests.c.klass, _requests.c.status)
     )
     return {(row.klass, row.status): row.live for row in await tx.execute(live)}
@@ -398,7 +398,7 @@ async def _exhaust(tx: Tx, which: ColumnElement[bool], attempts_max: int) -> int
     out_of_time = _requests.c.deadline_at <= tx.now
     failed = (
         update(_requests)
-        .where(which, _requests.c.status == "pending", or_(out_of_time, _used >= attempts_max))
+        .where(which, schema.live(_requests), _requests.c.status == "pending", or_(out_of_time, _used >= attempts_max))
         .values(
             status=RENDER_REQUEST.target("exhaust"),
             finished_at_ms=tx.now,

@@ -194,8 +194,8 @@ def upgrade() -> None:
         "render_requests",
         ["status", "klass", "id"],
         unique=False,
-        sqlite_where=sa.text("status IN ('pending', 'running')"),
-        postgresql_where=sa.text("status IN ('pending', 'running')"),
+        sqlite_where=sa.text("finished_at_ms IS NULL"),
+        postgresql_where=sa.text("finished_at_ms IS NULL"),
     )
     op.create_table(
         "tokens",
@@ -362,12 +362,12 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
-        "ix_ai_agent_external_batches_open",
+        "ix_ai_agent_external_batches_live",
         "ai_agent_external_batches",
-        ["state", "id"],
+        ["id"],
         unique=False,
-        sqlite_where=sa.text("state IN ('ready', 'resuming')"),
-        postgresql_where=sa.text("state IN ('ready', 'resuming')"),
+        sqlite_where=sa.text("completed_at_ms IS NULL"),
+        postgresql_where=sa.text("completed_at_ms IS NULL"),
     )
     op.create_table(
         "ai_agent_run_events",
@@ -564,25 +564,17 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(
+        "ix_ai_page_mutation_jobs_live",
+        "ai_page_mutation_jobs",
+        ["status", "priority", "id"],
+        unique=False,
+        sqlite_where=sa.text("finished_at_ms IS NULL"),
+        postgresql_where=sa.text("finished_at_ms IS NULL"),
+    )
+    op.create_index(
         "ix_ai_page_mutation_jobs_order", "ai_page_mutation_jobs", ["batch_id", "page_code", "position"], unique=False
     )
-    op.create_index(
-        "ix_ai_page_mutation_jobs_pending",
-        "ai_page_mutation_jobs",
-        ["priority", "id"],
-        unique=False,
-        sqlite_where=sa.text("status = 'pending'"),
-        postgresql_where=sa.text("status = 'pending'"),
-    )
     op.create_index(op.f("ix_ai_page_mutation_jobs_run_id"), "ai_page_mutation_jobs", ["run_id"], unique=False)
-    op.create_index(
-        "ix_ai_page_mutation_jobs_running",
-        "ai_page_mutation_jobs",
-        ["id"],
-        unique=False,
-        sqlite_where=sa.text("status = 'running'"),
-        postgresql_where=sa.text("status = 'running'"),
-    )
     op.create_index(
         op.f("ix_ai_page_mutation_jobs_tool_call_id"), "ai_page_mutation_jobs", ["tool_call_id"], unique=False
     )

@@ -1,0 +1,71 @@
+"""An old database is as quick as a new one: what runs all day touches live rows only.
+
+The plan is looked at, not the clock. A table that is read whole, or an index of rows that have long ended, is a fault.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from pagegate.storage import external, jobs, renders, runs
+from pagegate.storage.engine import Database, Tx
+from tests.world import TTL_MS, World
+
+LARGE = ("ai_page_mutation_jobs", "render_requests", "render_attempts", "ai_agent_external_batches")
+
+EVERY_DAY: dict[str, Callable[[Tx], Awaitable[Any]]] = {
+    "claim": lambda tx: jobs.claim_job(tx, jobs.PAGE_MUTATION, "w", TTL_MS),
+    "list expired": lambda tx: jobs.list_expired(tx, jobs.PAGE_MUTATION, 100),
+    "counts": lambda tx: jobs.queue_counts(tx, jobs.PAGE_MUTATION),
+    "active": lambda tx: jobs.count_active(tx, jobs.PAGE_MUTATION),
+    "next": lambda tx: jobs.next_available_at(tx, jobs.PAGE_MUTATION),
+    "batch": lambda tx: external.claim_ready_batch(tx, "w", TTL_MS),
+    "settle": lambda tx: external.settle_batch(tx, 1),
+    "renders": lambda tx: renders.list_pending(tx, 100),
+    "render counts": renders.count_by_class,
+    "render limits": lambda tx: renders._limit_reached(tx, 1, "w", 1, 1),
+    "expire": lambda tx: renders.expire_attempts(tx, attempts_max=3),
+    "cancel": lambda tx: renders.cancel_requests_of_job(tx, jobs.PAGE_MUTATION, 1, attempt_max=1),
+    "events": lambda tx: runs.list_events(tx, 1),
+}
+
+
+@contextmanager
+def heard(db: Database) -> Iterator[list[tuple[str, Any]]]:
+    """Every statement of the block, with its parameters."""
+    statements: list[tuple[str, Any]] = []
+
+    def hear(_conn: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        statements.append((statement, parameters))
+
+    engine = db._writers.sync_engine
+    event.listen(engine, "before_cursor_execute", hear)
+    try:
+        yield statements
+    finally:
+        event.remove(engine, "before_cursor_execute", hear)
+
+
+@pytest.mark.parametrize("name", EVERY_DAY)
+async def test_no_large_table_is_read_whole(world: World, name: str) -> None:
+    await world.submit()
+    async with world.db.write() as tx:
+        with heard(world.db) as statements:
+            await EVERY_DAY[name](tx)
+    assert statements
+    async with world.db.write() as tx:
+        if tx.dialect == "postgresql":
+            # Small tables are read whole whatever there is; without that choice the plan shows what else there is.
+            await tx.execute(text("SET LOCAL enable_seqscan = off"))
+        for statement, parameters in statements:
+            if "advisory_xact_lock" in statement:
+                continue
+            explain = "EXPLAIN " if tx.dialect == "postgresql" else "EXPLAIN QUERY PLAN "
+            rows = (await tx.conn.exec_driver_sql(explain + statement, parameters)).all()
+            for line in (str(row[-1]) for row in rows):
+                for table in LARGE:
+                    whole = f"Seq Scan on {table}" in line or (f"SCAN {table}" in line and "INDEX" not in line)
+                    assert not whole, f"{line}\n{statement}"
