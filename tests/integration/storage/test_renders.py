@@ -289,6 +289,18 @@ async def test_an_expired_attempt_gives_its_slot_back(world: World) -> None:
     await world.reserved(second, "renderer-2", global_max=1)
 
 
+async def test_a_sweep_that_paused_does_not_touch_an_attempt_that_was_renewed_meanwhile(world: World) -> None:
+    [request_id] = await queue(world, 1)
+    attempt = await world.reserved(request_id)
+    await world.expire(attempt.lease)
+    [seen] = await world.read(renders.list_unreleased)
+    async with world.db.write() as tx:  # its renewal was only late on its way
+        await tx.execute(update(schema.render_attempts).values(lease_expires_at=tx.now + TTL_MS))
+    assert await world.write(renders._lapse, seen, 3) is None
+    assert (await world.request(request_id)).status == "running"
+    await world.write(renders.finish_attempt, attempt.lease, {})
+
+
 async def test_an_expired_last_attempt_fails_its_request(world: World) -> None:
     [request_id] = await queue(world, 1)
     attempt = await world.reserved(request_id, attempts_max=1)
