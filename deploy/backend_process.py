@@ -21,6 +21,7 @@ from pagegate.deploy.settings import BackendSettings
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
+from pagegate.storage.migrations import SchemaTooNew
 
 
 def backend_options(settings: BackendSettings) -> BackendOptions:
@@ -68,7 +69,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
         await system.__aenter__()
     except (SingleProcessLockHeld, DatabaseUnavailable) as error:
         raise ProcessRefused(str(error), EXIT_BUSY) from error
-    except ValueError as error:
+    except (SchemaTooNew, ValueError) as error:
         raise ProcessRefused(str(error)) from error
     try:
         await ensure_operator(system.db, settings.operator_token_file)
