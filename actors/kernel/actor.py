@@ -54,17 +54,23 @@ class _FromOwnLife:
 
 
 class Timer:
-    """A message to oneself in the future. Once cancelled it is not heard, even if it already fired."""
+    """A message to oneself in the future. Once cancelled it is not heard, even if it already fired.
+
+    `unread`: it fired and was not heard yet. A periodic one then skips its turn: an actor that is held up by a slow
+    database must not find a mailbox full of ticks in front of its stop.
+    """
 
     def __init__(self, fire: Callable[[], None], delay_s: float, period_s: float | None) -> None:
         self._fire, self._period_s = fire, period_s
-        self.cancelled = False
+        self.cancelled = self.unread = False
         self._handle = asyncio.get_running_loop().call_later(delay_s, self._due)
 
     def _due(self) -> None:
         if self._period_s is not None:
             self._handle = asyncio.get_running_loop().call_later(self._period_s, self._due)
-        self._fire()
+        if not self.unread:
+            self.unread = True
+            self._fire()
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -146,7 +152,10 @@ class Actor(pykka.Actor):
         return self._timer(delay_s, None, message)
 
     def every(self, period_s: float, message: Any) -> Timer:
-        """Send oneself `message` every `period_s`, for the first time one period from now."""
+        """Send oneself `message` every `period_s`, for the first time one period from now.
+
+        At most one of them waits in the mailbox.
+        """
         return self._timer(period_s, period_s, message)
 
     def now_s(self) -> float:
@@ -195,8 +204,9 @@ class Actor(pykka.Actor):
                 return
             message = message.message
             if isinstance(message, _TimerFired):
-                if message.timer().cancelled:
+                if message.timer.cancelled:
                     return
+                message.timer.unread = False
                 message = message.message
         if isinstance(message, messages._ActorStop):
             await self._stop_now(envelope)
@@ -258,7 +268,7 @@ class Actor(pykka.Actor):
         life = self.__life
 
         def fire() -> None:
-            self.actor_inbox.put(Envelope(_FromOwnLife(life, _TimerFired(weakref.ref(timer), message))))
+            self.actor_inbox.put(Envelope(_FromOwnLife(life, _TimerFired(timer, message))))
 
         timer = Timer(fire, delay_s, period_s)
         self.__timers = [t for t in self.__timers if not t.cancelled] if len(self.__timers) >= 64 else self.__timers
@@ -277,7 +287,7 @@ class Actor(pykka.Actor):
 
 @dataclass(frozen=True)
 class _TimerFired:
-    timer: Callable[[], Any]
+    timer: Timer
     message: Any
 
 

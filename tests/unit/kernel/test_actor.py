@@ -183,6 +183,48 @@ async def test_a_cancelled_timer_is_not_heard_even_when_it_already_fired() -> No
     await stop(ref)
 
 
+async def test_a_periodic_message_does_not_pile_up_behind_a_slow_handler() -> None:
+    ticks: list[str] = []
+    asleep, go_on = asyncio.Event(), asyncio.Event()
+
+    class Ticking(Actor):
+        async def setup(self) -> None:
+            self.every(0.001, "tick")
+
+        async def on_receive(self, message: Any) -> Any:
+            match message:
+                case "tick":
+                    ticks.append("tick")
+                case "sleep":
+                    asleep.set()
+                    await go_on.wait()
+
+    ref = Ticking.start()
+    ref.tell("sleep")
+    await asleep.wait()
+    heard = len(ticks)
+    await asyncio.sleep(0.05)  # many periods
+    go_on.set()
+    await stop(ref)
+    assert len(ticks) <= heard + 1
+    assert ref.actor_inbox.empty()
+
+
+async def test_a_periodic_message_comes_again_and_again() -> None:
+    ticks: list[str] = []
+
+    class Ticking(Actor):
+        async def setup(self) -> None:
+            self.every(0.001, "tick")
+
+        async def on_receive(self, message: Any) -> Any:
+            ticks.append(message)
+
+    ref = Ticking.start()
+    await until(lambda: len(ticks) >= 3)
+    await stop(ref)
+
+
 async def test_stop_ends_the_children_and_answers_who_came_too_late() -> None:
     trace: list[str] = []
     ref = Counter.start(trace)
