@@ -24,6 +24,7 @@ from pagegate.renderer.contract import AttemptError, Viewport
 from pagegate.renderer.egress import ORIGIN, Origin
 from pagegate.renderer.gate import Gate
 from pagegate.renderer.hearing import Hearing
+from pagegate.renderer.interrupt import Interrupt
 from pagegate.renderer.observation import Observation, ProbeStep, StuckPhase
 from pagegate.renderer.options import AUTO_VIEWPORT_HEIGHT_PX, BrowserOptions
 from pagegate.renderer.settle import Settling
@@ -32,6 +33,7 @@ from pagegate.renderer.stage import Stage
 _BEAT_S = 0.5
 _POLLS_PER_TREE = 3
 _BROWSER_ANSWERS_WITHIN_S = 3.0
+_STACK_WITHIN_S = 1.0
 # A thread that is stuck works; one that is merely starved, on a host that does too much at once, does not.
 _STUCK_PROCESSOR_SHARE_MIN = 0.2
 # SIGBUS is not among them: a host whose shared memory is full ends the page's process with it.
@@ -79,6 +81,7 @@ class Attempt:
             too_many_dialogs=lambda: self._end("stuck"),
             left=lambda: self._end("left"),
         )
+        self._interrupt = Interrupt(self._fresh.cdp)
         self._phase: StuckPhase = ""
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._seen = Seen()
@@ -292,7 +295,7 @@ class Attempt:
     async def _not_answering(self, worked_s: float, *, talks: bool) -> None:
         """Whose fault the silence is. A browser that `talks` lives, even when a flood of messages hides its answer."""
         if talks:
-            self._end("stuck")
+            await self._stuck()
             return
         try:
             async with asyncio.timeout(_BROWSER_ANSWERS_WITHIN_S):
@@ -303,6 +306,12 @@ class Attempt:
         if worked_s < _STUCK_PROCESSOR_SHARE_MIN * self._options.stuck_after_s:
             self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser got too little processor time"))
             return
+        await self._stuck()
+
+    async def _stuck(self) -> None:
+        """The page's own doing: ask where it is, and for the map that makes an author's line of it."""
+        self._observed.stuck_stack = await self._interrupt.where(_STACK_WITHIN_S)
+        await self._fetch_source_map()
         self._end("stuck")
 
     def _page_crashed(self, event: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from pagegate.renderer.observation import RECORDS_MAX, ConsoleMessage, Observati
 from pagegate.renderer.records import add, clip
 
 STEADY_URL = "pagegate-steady.js"
-DOMAINS = ("Runtime", "Log", "Page", "Audits")
+DOMAINS = ("Runtime", "Log", "Page", "Audits", "Debugger")
 DIALOGS_MAX = 100  # a page that asks this often asks for ever
 
 _PLACEHOLDER = re.compile(r"%[sdifoOc%]")

@@ -146,7 +146,7 @@ def _stuck(evidence: Evidence) -> Finding:
         f"The page's script runs without an end {when}".rstrip() + ": the page did not answer for 10 seconds.",
         "Look for a loop whose condition never becomes false, a watcher or effect that triggers itself, or work that "
         "should be done in steps.",
-        position=evidence.from_text("while (true)", "while(true)", "for (;;)", "for(;;)"),
+        position=evidence.from_stack(evidence.seen.stuck_stack),
     )
 
 

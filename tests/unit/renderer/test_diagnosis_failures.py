@@ -109,6 +109,17 @@ def test_a_stuck_page_is_a_page_error(phase: str) -> None:
     assert (verdict.status, codes(verdict)) == ("failed", ["PAGE_STUCK"])
 
 
+def test_a_stuck_page_is_located_by_where_its_thread_was() -> None:
+    stack = "at <anonymous> (https://gate.test/page.js:2:5)"
+    seen = page(stuck=True, stuck_stack=stack, settled=False, png=None, source_map=source_map(mappings=";IACA"))
+    [finding] = diagnose(seen).findings
+    assert (finding.code, finding.file, finding.line) == ("PAGE_STUCK", "pages/risks.vue", 2)
+
+
+def test_a_page_that_brings_its_process_down_is_a_page_error() -> None:
+    assert codes(diagnose(page(crashed=True, settled=False, png=None))) == ["PAGE_CRASHED"]
+
+
 def test_a_page_killed_by_the_memory_watch_is_a_page_error() -> None:
     verdict = diagnose(page(killed_by_memory=True, memory_peak_mb=1536, settled=False, png=None))
     assert codes(verdict) == ["PAGE_OUT_OF_MEMORY"]

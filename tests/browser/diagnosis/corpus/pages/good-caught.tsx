@@ -1,9 +1,10 @@
-// expect: nothing. It logs, warns, catches, and shows sample data instead.
+// expect: nothing. It logs, warns, catches, stops for a debugger, and shows sample data instead.
 import { useEffect, useState } from 'react'
 
 export default function Page() {
   const [note, setNote] = useState('…')
   useEffect(() => {
+    debugger
     console.log('mounted')
     console.info('info')
     console.debug('debug')
