@@ -130,6 +130,26 @@
   window.clearTimeout = clear;
   window.clearInterval = clear;
 
+  // -- tasks without a delay: a page that posts them to itself for ever would stop virtual time and starve the picture;
+  // past a number that no honest page reaches each takes a millisecond of the page's time -------------------------------
+
+  const POSTED_MAX = 2000;
+  let posted = 0;
+  const slowed = (post) =>
+    function (...args) {
+      if (++posted <= POSTED_MAX) return post.apply(this, args);
+      native.setTimeout(() => post.apply(this, args), 1);
+    };
+  MessagePort.prototype.postMessage = slowed(MessagePort.prototype.postMessage);
+  window.postMessage = slowed(window.postMessage);
+  if (window.Scheduler) {
+    const postTask = Scheduler.prototype.postTask;
+    Scheduler.prototype.postTask = function (callback, options) {
+      const late = ++posted > POSTED_MAX ? { ...options, delay: Math.max(1, (options && options.delay) || 0) } : options;
+      return postTask.call(this, callback, late);
+    };
+  }
+
   // -- frames -------------------------------------------------------------------------------------------------------
 
   let frames = new Map();

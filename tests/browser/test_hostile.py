@@ -119,13 +119,19 @@ async def test_an_endless_console_flood_is_a_fault_of_the_page(looker: Looker) -
     assert await works(looker)
 
 
-async def test_a_page_that_posts_messages_to_itself_for_ever_is_looked_at(looker: Looker) -> None:
-    body = """<body style='background:green'><script>
-const c = new MessageChannel(); c.port1.onmessage = () => c.port2.postMessage(0); c.port2.postMessage(0);
-</script>"""
-    observation = await looker.look(page(body))
+@pytest.mark.parametrize(
+    "script",
+    [
+        "const c = new MessageChannel(); c.port1.onmessage = () => c.port2.postMessage(0); c.port2.postMessage(0);",
+        "addEventListener('message', () => postMessage(0)); postMessage(0);",
+        "const again = () => scheduler.postTask(again); again();",
+    ],
+    ids=["channel", "window", "scheduler"],
+)
+async def test_a_page_that_posts_tasks_to_itself_for_ever_is_looked_at(looker: Looker, script: str) -> None:
+    observation = await looker.look(page(f"<body style='background:green'><script>{script}</script>"))
     assert observation.png is not None
-    assert not observation.stuck
+    assert (observation.stuck, observation.settled) == (False, True)
 
 
 async def test_a_browser_killed_in_the_middle_is_infrastructure(looker: Looker) -> None:
