@@ -47,6 +47,9 @@ def run_check(files: Sequence[Path], *, canvas: str, project: Path | None, pictu
     except (asyncio.CancelledError, KeyboardInterrupt):
         sys.stderr.write("pagegate check: interrupted\n")
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # who read the answers went away (`| head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        return EXIT_INTERRUPTED
     except Exception:  # a fault of ours is no verdict about a page: it must not look like a refusal
         log.exception("check.fault")
         return EXIT_MACHINE

@@ -4,6 +4,7 @@ Owns the command line's words and exit codes: 0 good, 1 a page was refused (or a
 command makes no sense or the machine failed; the processes use those of `process.py`; 130 after Ctrl-C.
 """
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -173,6 +174,9 @@ def _process(name: str, env_file: Path | None, **given: Any) -> None:
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow locale costs a character, not the command
     try:
         app(prog_name="pagegate")
     except KeyboardInterrupt:

@@ -156,6 +156,10 @@ def local_pages(files: Sequence[Path], project: Path | None) -> list[LocalPage]:
 
 def _problem(file: Path) -> str | None:
     try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    try:
         if file.is_dir():
             return "is a folder; name the pages in it, like pages/*.vue"
         if not file.exists():

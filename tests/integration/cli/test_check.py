@@ -131,6 +131,29 @@ def test_a_command_that_makes_no_sense_is_exit_2_and_says_why(
     assert "Traceback" not in done.stderr
 
 
+def test_a_reader_that_goes_away_is_no_fault(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.vue").write_text(PAGE.format(text=number))
+    command = [*CHECK, *sorted(map(str, tmp_path.iterdir())), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert "Traceback" not in told
+    assert "Error" not in told
+
+
+def test_a_narrow_locale_costs_a_character_and_no_verdict(tmp_path: Path) -> None:
+    page = tmp_path / "页.vue"
+    page.write_text("<template><p>", "utf-8")
+    done = check(page, environment={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 1, done.stderr
+    assert "\\u9875.vue:1" in done.stdout
+
+
 @pytest.mark.parametrize("name", ["RENDERER_CHROMIUM", "RUNTIME_NODE"])
 def test_a_machine_without_its_tools_is_exit_2_and_no_verdict(tmp_path: Path, name: str) -> None:
     page = tmp_path / "page.vue"

@@ -69,6 +69,13 @@ def test_a_pipe_is_no_page_and_does_not_hang(tmp_path: Path) -> None:
         local_pages([tmp_path / "a.vue"], None)
 
 
+def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff.vue")
+    (tmp_path / name).write_text(GOOD)
+    with pytest.raises(BadArguments, match="its name is not UTF-8"):
+        local_pages([tmp_path / name], None)
+
+
 @pytest.mark.parametrize(
     ("content", "code"),
     [
