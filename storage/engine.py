@@ -39,6 +39,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from pagegate.storage.stored_json import read_json
+
 T = TypeVar("T")
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -260,7 +262,7 @@ def _sqlite_engine(url: URL, options: DatabaseOptions, *, begin: str, connection
     Writers take the write lock at once: a transaction that reads first and then upgrades could not wait for another
     writer and would fail with BUSY at its first write, whatever the timeout.
     """
-    engine = create_async_engine(url, pool_size=connections_max, max_overflow=0)
+    engine = create_async_engine(url, pool_size=connections_max, max_overflow=0, json_deserializer=read_json)
     read_only = begin == "BEGIN"
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -286,6 +288,7 @@ def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
     statement_timeout_ms = int(options.statement_timeout_s * 1000)
     return create_async_engine(
         url,
+        json_deserializer=read_json,
         pool_size=options.postgres_connections_max,
         max_overflow=0,
         pool_timeout=options.connect_timeout_s,

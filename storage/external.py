@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import and_, exists, or_, select, update
 
-from pagegate.storage import schema
+from pagegate.storage import hints, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.lease import Lease, fenced_update
 from pagegate.storage.transitions import EXTERNAL_BATCH, EXTERNAL_TASK, JOB, RUN
@@ -22,6 +22,10 @@ _batches = schema.ai_agent_external_batches
 _tasks = schema.ai_agent_external_tasks
 _calls = schema.ai_agent_tool_calls
 _runs = schema.ai_agent_runs
+
+
+class ResultDelivered(Exception):
+    """JOB_RESULT_DELIVERED: the agent was told, or is just being told, what became of the call."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,42 @@ async def settle_batch(tx: Tx, batch_id: int) -> bool:
         .values(state=EXTERNAL_BATCH.target("settle"))
         .returning(_batches.c.id)
     )
-    return (await tx.execute(settled)).first() is not None
+    if (await tx.execute(settled)).first() is None:
+        return False
+    await hints.send(tx, hints.BATCHES)
+    return True
+
+
+async def reopen_task(tx: Tx, job_kind: str, job_id: int, retry_id: int) -> None:
+    """Give the task of a failed job to the job's retry; a job without a task is fine (Q11).
+
+    The task is pending again, and a batch that was ready waits again. Raises `ResultDelivered` when a coordinator has
+    claimed the batch or the run is over: the batch's row is locked, so one of the two comes first.
+    """
+    mine = and_(_tasks.c.job_kind == job_kind, _tasks.c.job_id == job_id)
+    if (await tx.execute(select(_tasks.c.id).where(mine))).first() is None:
+        return
+    reopened = (
+        update(_tasks)
+        .where(mine, _tasks.c.state.in_(EXTERNAL_TASK.sources("reopen")))
+        .values(state=EXTERNAL_TASK.target("reopen"), job_id=retry_id, result=None, finished_at_ms=None)
+        .returning(_tasks.c.batch_id, _tasks.c.tool_call_id)
+    )
+    task = (await tx.execute(reopened)).first()
+    if task is None:
+        raise ResultDelivered("The call has another result than the job's failure.")
+    reopened_call = update(_calls).where(_calls.c.id == task.tool_call_id)
+    await tx.execute(reopened_call.values(status=EXTERNAL_TASK.target("reopen")))
+    locked = select(_batches.c.state, _batches.c.run_id).where(_batches.c.id == task.batch_id)
+    batch = (await tx.execute(locked.with_for_update(key_share=True))).one()
+    if batch.state in EXTERNAL_BATCH.sources("reopen"):
+        again = update(_batches).where(_batches.c.id == task.batch_id)
+        await tx.execute(again.values(state=EXTERNAL_BATCH.target("reopen")))
+    elif batch.state != EXTERNAL_BATCH.target("reopen"):
+        raise ResultDelivered("What became of the call was told, or is just being told, to its agent.")
+    run = await tx.execute(select(_runs.c.status).where(_runs.c.id == batch.run_id))
+    if run.scalar_one() in RUN.terminal:
+        raise ResultDelivered("The run of the call is over.")
 
 
 async def claim_ready_batch(tx: Tx, worker_id: str, ttl_ms: int) -> ClaimedBatch | None:

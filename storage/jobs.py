@@ -15,7 +15,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Row, Table, and_, case, func, literal, select, update
 from sqlalchemy.sql.selectable import NamedFromClause
 
-from pagegate.storage import external, renders, schema
+from pagegate.storage import external, lanes, renders, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.lease import Lease, LeaseLost, fenced_update, held
 from pagegate.storage.transitions import JOB, JobState
@@ -86,14 +86,14 @@ async def claim_job(tx: Tx, kind: str, worker_id: str, lease_ttl_ms: int) -> Cla
     """Claim the next job that may run, in one conditional UPDATE that adds 1 to the fence (Q3).
 
     Next: smallest `priority`, then oldest. Skipped are jobs whose `available_at` lies ahead, and those with an earlier
-    live job of the same batch on the same page (A2).
+    live job of the same batch on the same page (A2). A paused lane has none (Q11): that is asked in this very
+    statement, since a pause that a replica merely remembers is one that it may not have heard of.
     """
     table = _table(kind)
-    runnable = [schema.live(table), table.c.status == "pending", table.c.available_at <= tx.now]
     # A scalar subquery is evaluated once; in a join, SKIP LOCKED could lock more rows than it returns.
     following = (
         select(table.c.id)
-        .where(*runnable, *_no_earlier_live_job(table))
+        .where(runnable(tx, table), lanes.is_open(kind))
         .order_by(table.c.priority, table.c.id)
         .limit(1)
         .with_for_update(skip_locked=True, of=table)
@@ -209,7 +209,11 @@ async def request_cancel(tx: Tx, kind: str, job_id: int) -> Literal["cancelled",
 
 async def is_cancel_requested(tx: Tx, kind: str, job_id: int) -> bool:
     """Whether the job was asked to stop, or has already ended as cancelled. Raises `JobNotFound`."""
-    return (await get_job(tx, kind, job_id)).cancel_requested_at is not None
+    table = _table(kind)
+    row = (await tx.execute(select(table.c.cancel_requested_at).where(table.c.id == job_id))).first()
+    if row is None:
+        raise JobNotFound(f"{kind} {job_id}")
+    return row.cancel_requested_at is not None
 
 
 async def list_expired(tx: Tx, kind: str, limit: int, after_id: int = 0) -> list[ExpiredJob]:
@@ -257,6 +261,7 @@ async def rescue_job(tx: Tx, kind: str, job_id: int, fence: int, lease_losses_ma
         )
     except LeaseLost:
         return None
+    await lanes.count_rescue(tx, kind)
     return state
 
 
@@ -386,12 +391,16 @@ def _earlier(table: Table) -> NamedFromClause[Any]:
     return table.alias("earlier")
 
 
-def _no_earlier_live_job(table: Table) -> list[ColumnElement[bool]]:
-    """A2 as a condition. It can only become true, never false again, so a stale look is merely late."""
+def runnable(tx: Tx, table: Table) -> ColumnElement[bool]:
+    """The job may run now: by time, and by the calls before it (A2).
+
+    The latter can only become true, never false again but by a retry, so a stale look is merely late.
+    """
+    now = and_(schema.live(table), table.c.status == "pending", table.c.available_at <= tx.now)
     columns = _ORDERED_WITHIN.get(table.name)
     if columns is None:
-        return []
+        return now
     earlier = _earlier(table)
     same = [earlier.c[column] == table.c[column] for column in columns]
     found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))
-    return [~found.exists()]
+    return and_(now, ~found.exists())

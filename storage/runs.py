@@ -7,6 +7,7 @@ Survives: the same request sent twice, also at the same moment (the idempotency 
 client that was cut off: events are rows with numbers, so it asks again from the last one it saw.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 from sqlalchemy import Row, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pagegate.storage import external, jobs, schema
+from pagegate.storage import external, hints, jobs, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.transitions import EXTERNAL_TASK, RUN, RunState
 
@@ -23,6 +24,8 @@ _events = schema.ai_agent_run_events
 _calls = schema.ai_agent_tool_calls
 _tasks = schema.ai_agent_external_tasks
 _jobs = schema.ai_page_mutation_jobs
+
+SUBMIT = "page_mutation.submit"  # what is serialised: the count of live jobs, and the jobs that it lets in (Q9)
 
 
 class RunNotFound(LookupError):
@@ -125,7 +128,7 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
     wanted = [call for call in step.calls if call.refused is None]
     if len(step.calls) > step.batch_size_max:
         raise BatchTooLarge(f"{len(step.calls)} calls in one step; at most {step.batch_size_max} are taken")
-    await tx.serialize("page_mutation.submit")
+    await tx.serialize(SUBMIT)
     active = await jobs.count_active(tx, jobs.PAGE_MUTATION)
     if wanted and active + len(wanted) > step.active_jobs_max:
         raise JobQueueFull(f"{active} jobs are live; {len(wanted)} more would be over {step.active_jobs_max}")
@@ -147,7 +150,9 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
         if job_id is not None:
             job_ids.append(job_id)
     await append_event(tx, run_id, "run.submitted", {"source": step.source, "run_step": run_step, "calls": told})
-    if not job_ids:
+    if job_ids:
+        await hints.send(tx, hints.jobs_of(jobs.PAGE_MUTATION))
+    else:
         await external.settle_batch(tx, external_id)
     return Submitted(run_id, created=True, job_ids=job_ids)
 
@@ -179,6 +184,19 @@ async def append_event(tx: Tx, run_id: int, kind: str, data: Mapping[str, Any]) 
         raise RunNotFound(f"run {run_id}")
     await tx.execute(_events.insert().values(run_id=run_id, event_index=index, kind=kind, data=data, at_ms=tx.now))
     return int(index)
+
+
+async def append_call_event(tx: Tx, job_id: int, job: Row[Any], kind: str, data: Mapping[str, Any]) -> None:
+    """Add an event about the call of a job: with the call's name, its page and the job.
+
+    Nothing happens for a job of no run. A call or a run that is gone (a hand in the database) is nobody to tell.
+    """
+    if job.run_id is None:
+        return
+    call_id = (await tx.execute(select(_calls.c.call_id).where(_calls.c.id == job.tool_call_id))).scalar()
+    with contextlib.suppress(RunNotFound):
+        about = {"call_id": call_id, "page_code": job.page_code, "job_id": job_id}
+        await append_event(tx, job.run_id, kind, {**about, **data})
 
 
 async def list_events(tx: Tx, run_id: int, after: int = 0, limit: int = 200) -> list[RunEvent]:
@@ -267,11 +285,6 @@ async def get_call(tx: Tx, tool_call_id: int) -> Row[Any]:
     if row is None:
         raise LookupError(f"tool call {tool_call_id}")
     return row
-
-
-async def get_call_id(tx: Tx, tool_call_id: int) -> str:
-    """The client's name of a call, without its arguments (a page source may be a megabyte)."""
-    return str((await tx.execute(select(_calls.c.call_id).where(_calls.c.id == tool_call_id))).scalar_one())
 
 
 async def get_arguments(tx: Tx, tool_call_id: int) -> Mapping[str, Any]:

@@ -95,6 +95,11 @@ def _index_of_live(table: str, ended: str, *columns: str) -> Index:
     return Index(f"ix_{table}_live", *columns, sqlite_where=unended, postgresql_where=unended)
 
 
+def _index_where(name: str, condition: str, *columns: str, unique: bool = False) -> Index:
+    only = text(condition)
+    return Index(name, *columns, unique=unique, sqlite_where=only, postgresql_where=only)
+
+
 def live(table: FromClause) -> ColumnElement[bool]:
     """The row has not ended. CHECK constraints hold this to the same as its state being a live one."""
     ended = table.c.finished_at_ms if "finished_at_ms" in table.c else table.c.completed_at_ms
@@ -262,6 +267,7 @@ ai_agent_runs = _table(
     Column("finished_at_ms", Ms),
     UniqueConstraint("user_id", "idempotency_key"),
     CheckConstraint(f"(status IN ({_sql_list(RUN.terminal)})) = (finished_at_ms IS NOT NULL)", name="finished"),
+    _index_where("ix_ai_agent_runs_ended", "finished_at_ms IS NOT NULL", "finished_at_ms", "id"),  # pruned from here
 )
 
 # A7. Numbered from 1 without a gap: the number comes from ai_agent_runs.last_event_index in the same transaction.
@@ -362,6 +368,10 @@ def job_columns(table: str) -> list[SchemaItem]:
         ),
         CheckConstraint(f"(status IN ({_sql_list(JOB.terminal)})) = (finished_at_ms IS NOT NULL)", name="finished"),
         _index_of_live(table, "finished_at_ms", "status", "priority", "id"),
+        _index_where(f"uq_{table}_retry", "retry_of IS NOT NULL", "retry_of", unique=True),  # a job is retried once
+        Index(f"ix_{table}_workspace", "workspace_id", "id"),
+        _index_where(f"ix_{table}_failed", "status = 'failed'", "id"),  # rare, and what an operator looks for
+        _index_where(f"ix_{table}_loose", "run_id IS NULL", "finished_at_ms"),  # pruned by themselves
     ]
 
 
@@ -390,6 +400,17 @@ ai_page_mutation_jobs = _table(
 
 # A kind of job is called by the name of its table (Q1).
 JOB_KINDS = ("ai_page_mutation_jobs",)
+
+# One row a kind, made when there is something to remember (Q11). `rescues` only grows.
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("paused_at_ms", Ms),
+    _ref("paused_by", "users", nullable=True),
+    Column("rescues", BigInteger, nullable=False, server_default=text("0")),
+    CheckConstraint("(paused_at_ms IS NULL) = (paused_by IS NULL)", name="paused"),
+)
 
 # --- renders (R2, R3) -----------------------------------------------------------------------------------------------
 

@@ -112,7 +112,8 @@ RUN = Machine(
 ToolCallState = Literal["pending", "succeeded", "failed", "cancelled", "skipped", "refused"]
 
 # One deferred call and its external task (A3). It mirrors its job's end; `refuse` is an end without a job: the call was
-# answered at the door.
+# answered at the door. `reopen` gives the task of a failed job to the job's retry (Q11); the batch decides whether it
+# still may.
 EXTERNAL_TASK = Machine(
     "external_task",
     "pending",
@@ -122,19 +123,22 @@ EXTERNAL_TASK = Machine(
         ("pending", "cancel"): "cancelled",
         ("pending", "skip"): "skipped",
         ("pending", "refuse"): "refused",
+        ("failed", "reopen"): "pending",
     },
 )
 
 ExternalBatchState = Literal["waiting", "ready", "resuming", "completed"]
 
 # A3, A4. `takeover` is the claim of a batch whose coordinator's lease ran out: same state, next generation. `close`
-# ends a batch whose run ended some other way (cancelled, or an old one at start: A5).
+# ends a batch whose run ended some other way (cancelled, or an old one at start: A5). `reopen`: a failed task of it was
+# given to a retry (Q11) before any coordinator had claimed it; from `resuming` on the results may have been told.
 EXTERNAL_BATCH = Machine(
     "external_batch",
     "waiting",
     {
         ("waiting", "settle"): "ready",
         ("ready", "claim"): "resuming",
+        ("ready", "reopen"): "waiting",
         ("resuming", "takeover"): "resuming",
         ("resuming", "release"): "ready",
         ("resuming", "finish"): "completed",

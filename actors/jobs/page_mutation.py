@@ -13,7 +13,7 @@ import structlog
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
-from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base
+from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base, unreadable
 from pagegate.actors.jobs.verdict import Verdict
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
 from pagegate.storage import jobs, lease, pages, runs
@@ -82,19 +82,12 @@ class PageMutation:
         return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
 
     async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
-        call_id = await runs.get_call_id(tx, job.row.tool_call_id)
-        call = {"call_id": call_id, "page_code": job.row.page_code, "job_id": job.id}
         if isinstance(news, TryLater):
-            waiting = {
-                "stage": "waiting",
-                "page_code": job.row.page_code,
-                "code": news.code,
-                "attempt": job.lease.fence,
-            }
-            await runs.append_event(tx, job.row.run_id, "tool.progress", {**call, **waiting})
+            waiting = {"stage": "waiting", "code": news.code, "attempt": job.lease.fence}
+            await runs.append_call_event(tx, job.id, job.row, "tool.progress", waiting)
             return
         short = {key: value for key, value in news.result.items() if key not in _NOT_IN_EVENTS}
-        await runs.append_event(tx, job.row.run_id, "tool.ended", {**call, "end": news.event, **short})
+        await runs.append_call_event(tx, job.id, job.row, "tool.ended", {"end": news.event, **short})
 
     async def ended(self, job: ClaimedJob) -> None:
         self._feed.publish(job.row.run_id)
@@ -138,7 +131,10 @@ def _ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
 
 async def _stopped(tx: Tx, job: ClaimedJob) -> End | None:
     """Why nothing may be written any more, whatever the check found (Q7, A6)."""
-    run = await runs.get_run(tx, job.row.run_id)
+    try:
+        run = await runs.get_run(tx, job.row.run_id)
+    except runs.RunNotFound:
+        return unreadable("The run of this call is gone.").end(job.row.page_code)
     if run.status in RUN.terminal or await jobs.is_cancel_requested(tx, job.lease.table, job.id):
         return End("cancel", error=jobs.CANCELLED)
     if not await is_active_editor(tx, job.row.workspace_id, job.row.user_id):

@@ -78,18 +78,17 @@ class Plan:
 
 async def plan_page(tx: Tx, job: ClaimedJob) -> Plan | Refused:
     """Read the job's call against the project as it is now."""
-    call = await runs.get_call(tx, job.row.tool_call_id)
-    run = await runs.get_run(tx, job.row.run_id)
     project = await find_project(tx, job.row.project_id)
-    assert project is not None, "a project with live jobs exists"
     try:
+        call = await runs.get_call(tx, job.row.tool_call_id)
+        run = await runs.get_run(tx, job.row.run_id)
         parsed = parse_tool_call(call.call_id, call.tool_name, call.arguments)
     except ValidationError:
-        return Refused(
-            "TOOL_CALL_UNREADABLE",
-            "The stored arguments of this call cannot be read.",
-            "Submit the call again; if that fails too, report it: the service was changed under a live call.",
-        )
+        return unreadable("The stored arguments of this call cannot be read.")
+    except LookupError:
+        return unreadable("What was stored of this call is gone.")
+    if project is None:
+        return unreadable("The project of this call is gone.")
     if isinstance(parsed, CreateProjectPageCall):
         target = await _new_page(tx, job, parsed.arguments)
     else:
@@ -103,6 +102,15 @@ async def plan_page(tx: Tx, job: ClaimedJob) -> Plan | Refused:
         candidate=await _candidate(tx, project, target, {name: source for name, (_, source) in components.items()}),
         component_versions={name: version_id for name, (version_id, _) in components.items()},
         skip_visual_verification=run.skip_visual_verification,
+    )
+
+
+def unreadable(message: str) -> Refused:
+    """What the job points at is damaged or gone: it fails alone, at once, and nobody else is held up."""
+    return Refused(
+        "TOOL_CALL_UNREADABLE",
+        message,
+        "Submit the call again; if that fails too, report it: the service was changed under a live call.",
     )
 
 
@@ -124,7 +132,7 @@ def stale_base(code: str, base: int | None, current: int | None) -> Refused:
 
 
 async def _new_page(tx: Tx, job: ClaimedJob, arguments: CreateProjectPage) -> Target | Refused:
-    code: str = job.row.candidate_code
+    code: str = job.row.candidate_code or await free_code(tx, job.row.project_id, arguments.title)
     if await pages.code_taken(tx, job.row.project_id, code):
         if arguments.code is not None:
             return code_taken(code)

@@ -10,11 +10,25 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pagegate.storage import external, jobs, renders, runs
+from pagegate.storage import external, jobs, lane_views, pruning, renders, runs
 from pagegate.storage.engine import Database, Tx
 from tests.world import TTL_MS, World
 
-LARGE = ("ai_page_mutation_jobs", "render_requests", "render_attempts", "ai_agent_external_batches")
+LARGE = (
+    "ai_agent_runs",
+    "ai_page_mutation_jobs",
+    "render_requests",
+    "render_attempts",
+    "ai_agent_external_batches",
+)
+
+NOTHING_KEPT = pruning.Retention(0, 0, 0)
+
+
+async def looked_for(tx: Tx, workspace_ids: list[int] | None, status: str | None) -> Any:
+    wanted = {"workspace_ids": workspace_ids, "status": status, "before_id": 1_000, "limit": 20}
+    return await lane_views.list_jobs(tx, jobs.PAGE_MUTATION, **wanted)  # type: ignore[arg-type]  # as named
+
 
 EVERY_DAY: dict[str, Callable[[Tx], Awaitable[Any]]] = {
     "claim": lambda tx: jobs.claim_job(tx, jobs.PAGE_MUTATION, "w", TTL_MS),
@@ -30,6 +44,15 @@ EVERY_DAY: dict[str, Callable[[Tx], Awaitable[Any]]] = {
     "expire": lambda tx: renders.expire_attempts(tx, attempts_max=3),
     "cancel": lambda tx: renders.cancel_requests_of_job(tx, jobs.PAGE_MUTATION, 1, attempt_max=1),
     "events": lambda tx: runs.list_events(tx, 1),
+    "lane": lambda tx: lane_views.look_at_lane(tx, jobs.PAGE_MUTATION),
+    "all jobs": lambda tx: looked_for(tx, None, None),
+    "failed jobs": lambda tx: looked_for(tx, None, "failed"),
+    "pending jobs": lambda tx: looked_for(tx, None, "pending"),
+    "a workspace's jobs": lambda tx: looked_for(tx, [1], None),
+    "a job": lambda tx: lane_views.get_job_view(tx, jobs.PAGE_MUTATION, 1),
+    "prunable": lambda tx: pruning.list_prunable_runs(tx, NOTHING_KEPT, pruning.START, 100),
+    "prune": lambda tx: pruning.prune_runs(tx, NOTHING_KEPT, [1]),
+    "prune loose": lambda tx: pruning.prune_loose_jobs(tx, jobs.PAGE_MUTATION, NOTHING_KEPT, 100),
 }
 
 

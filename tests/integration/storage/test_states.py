@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from pagegate.storage import external, jobs, renders, runs, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.lease import Lease, LeaseLost
-from pagegate.storage.transitions import EXTERNAL_BATCH, JOB, RENDER_REQUEST, RUN, Machine
+from pagegate.storage.transitions import EXTERNAL_BATCH, EXTERNAL_TASK, JOB, RENDER_REQUEST, RUN, Machine
 from tests.world import World, reserve
 
 KIND = jobs.PAGE_MUTATION
@@ -25,7 +25,7 @@ def shape(table: Table, column: str, state: str, tx: Tx) -> dict[str, Any]:
     values: dict[str, Any] = {column: state}
     for name in ("finished_at_ms", "completed_at_ms", "released_at"):
         if name in table.c:
-            ended = state in machine.terminal
+            ended = state != "pending" if machine is EXTERNAL_TASK else state in machine.terminal
             values[name] = tx.now if ended else None
     if state in ("running", "resuming") and "lease_expires_at" in table.c and table is not schema.render_attempts:
         values |= {"worker_id": "w", "lease_expires_at": tx.now + 60_000}
@@ -145,7 +145,7 @@ async def check_product(
             await put_into(world, table, column, row_id, state)
             try:
                 await world.write(statement)
-            except (LeaseLost, runs.RunNotFound):
+            except (LeaseLost, runs.RunNotFound, external.ResultDelivered):
                 moved = False
             else:
                 moved = True
@@ -221,6 +221,12 @@ async def test_every_event_of_an_external_batch_in_every_state(world: World, ung
         await tx.execute(update(schema.ai_agent_external_tasks).values(state="failed", finished_at_ms=tx.now))
         await external.settle_batch(tx, batch_id)
 
+    async def reopen(tx: Tx) -> None:
+        tasks = schema.ai_agent_external_tasks
+        await tx.execute(update(tasks).values(state="failed", finished_at_ms=tx.now))
+        job_id = (await tx.execute(select(tasks.c.job_id))).scalar_one()
+        await external.reopen_task(tx, KIND, job_id, job_id + 1)
+
     async def takeover(tx: Tx) -> None:
         """The claim of a batch whose lease ran out; a ready one is `claim`."""
         await tx.execute(update(table).where(table.c.state == "resuming").values(lease_expires_at=tx.now - 1))
@@ -246,6 +252,7 @@ async def test_every_event_of_an_external_batch_in_every_state(world: World, ung
             "release": release,
             "finish": finish,
             "close": lambda tx: external.close_batches(tx, submitted.run_id),
+            "reopen": reopen,
         },
     )
 

@@ -46,7 +46,13 @@ def test_an_unknown_event_is_a_bug_and_not_a_refusal(machine: Machine) -> None:
 
 
 def test_a_job_that_ends_has_an_end_for_its_external_task() -> None:
-    assert set(JOB.terminal) <= set(EXTERNAL_TASK.terminal)
+    assert set(JOB.terminal) <= set(EXTERNAL_TASK.states) - {EXTERNAL_TASK.initial}
+
+
+def test_only_a_failure_is_reopened_and_only_before_anyone_could_be_told() -> None:
+    assert EXTERNAL_TASK.sources("reopen") == ("failed",)
+    assert EXTERNAL_BATCH.sources("reopen") == ("ready",)
+    assert {EXTERNAL_TASK.target("reopen"), EXTERNAL_BATCH.target("reopen")} == {"pending", "waiting"}
 
 
 def test_an_open_batch_can_always_be_closed_with_its_run() -> None:
