@@ -4,6 +4,8 @@ Owns no connection (the session is lent), keeps nothing. Every failure is a `Run
 infrastructure, never a word about the page (R9).
 """
 
+from dataclasses import dataclass
+
 import aiohttp
 from pydantic import ValidationError
 
@@ -58,3 +60,18 @@ async def delete_output(
             return
     except (aiohttp.ClientError, OSError, TimeoutError):
         return
+
+
+@dataclass(frozen=True)
+class HttpRuntimes:
+    """Every Runtime that this session reaches, by its address."""
+
+    session: aiohttp.ClientSession
+
+    async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
+        """See `compile_page`."""
+        return await compile_page(self.session, url, request, timeout_s=timeout_s)
+
+    async def delete_output(self, url: str, output_id: str) -> None:
+        """See `delete_output`."""
+        await delete_output(self.session, url, output_id)

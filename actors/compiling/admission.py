@@ -8,17 +8,27 @@ flight.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import aiohttp
+from typing import Any, Literal, Protocol
 
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply
-from pagegate.runtime.client import RuntimeUnavailable, compile_page
+from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import CompileRequest, CompileResult
 
 Lane = Literal["check", "light"]
 
 _SHUN_S = 5.0  # a Runtime that did not answer is asked last for this long
+
+
+class Runtimes(Protocol):
+    """The wire to the Runtimes, each by its address."""
+
+    async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
+        """One compile (V5). Raises `RuntimeUnavailable`; cancelling it cancels the compile there."""
+        ...
+
+    async def delete_output(self, url: str, output_id: str) -> None:
+        """Nobody needs the output any more (V8). Best effort, and quick."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -77,9 +87,9 @@ def counted(state: Inflight, lane: Lane, url: str, change: int) -> Inflight:
 class RuntimeAdmission(Actor):
     """`limits` are per Runtime (`RUNTIME_CHECK_MAX_INFLIGHT`, `RUNTIME_LIGHT_MAX_INFLIGHT`)."""
 
-    def __init__(self, session: aiohttp.ClientSession, runtimes: Sequence[str], limits: Mapping[Lane, int]) -> None:
+    def __init__(self, runtimes: Runtimes, urls: Sequence[str], limits: Mapping[Lane, int]) -> None:
         super().__init__()
-        self._session, self._runtimes = session, tuple(runtimes)
+        self._runtimes, self._urls = runtimes, tuple(urls)
         self._state = Inflight(limits=limits, counts={}, shunned_until_s={})
         self._replies: dict[str, Reply[Compiled]] = {}
         self._tasks: dict[str, Any] = {}
@@ -98,14 +108,14 @@ class RuntimeAdmission(Actor):
                 return await super().on_receive(message)
 
     def _admit(self, request: CompileRequest, timeout_s: float) -> None:
-        url = choose(self._state, "check", self._runtimes, self.now_s())
+        url = choose(self._state, "check", self._urls, self.now_s())
         if url is None:
             raise RuntimeUnavailable("RUNTIME_ADMISSION_FULL", "every Runtime has its limit in flight", full=True)
         assert request.task_id not in self._replies, "a task is compiled once at a time"
         self._state = counted(self._state, "check", url, +1)
         self._replies[request.task_id] = self.defer_reply()
         self._tasks[request.task_id] = self.spawn(
-            compile_page(self._session, url, request, timeout_s=timeout_s),
+            self._runtimes.compile(url, request, timeout_s=timeout_s),
             then=lambda ended: _Answered(request.task_id, url, ended),
         )
 

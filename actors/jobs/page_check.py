@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-import aiohttp
 import pykka
 import structlog
 from sqlalchemy import Row
 
-from pagegate.actors.compiling.admission import Compile, Compiled, ForgetCompile, RuntimeAdmission
+from pagegate.actors.compiling.admission import Compile, Compiled, ForgetCompile, RuntimeAdmission, Runtimes
 from pagegate.actors.jobs.snapshot import Snapshot, take_snapshot
 from pagegate.actors.jobs.verdict import Verdict, judge
 from pagegate.actors.kernel import ask
@@ -25,7 +24,7 @@ from pagegate.actors.queues.kinds import TryLater
 from pagegate.actors.rendering.coordinator import AwaitRender, CancelRender, CoordinatorRef, RenderWanted
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.contract import PageBases, RenderResult, Viewport
-from pagegate.runtime.client import RuntimeUnavailable, delete_output
+from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import ArtifactManifest, AssetRef, Canvas, CompileRequest, EntryPage, Framework
 from pagegate.storage import renders
 from pagegate.storage.engine import Database
@@ -85,13 +84,13 @@ class PageCheck:
         db: Database,
         artifacts: PreviewArtifacts,
         tickets: Tickets,
-        session: aiohttp.ClientSession,
+        runtimes: Runtimes,
         admission: pykka.ActorRef[RuntimeAdmission],
         coordinator: CoordinatorRef,
         backend_url: str,
         limits: CheckLimits,
     ) -> None:
-        self._db, self._artifacts, self._tickets, self._session = db, artifacts, tickets, session
+        self._db, self._artifacts, self._tickets, self._runtimes = db, artifacts, tickets, runtimes
         self._admission, self._coordinator = admission, coordinator
         self._backend_url, self._limits = backend_url.rstrip("/"), limits
 
@@ -237,7 +236,7 @@ class PageCheck:
         with contextlib.suppress(Exception):
             await self._artifacts.delete(artifact_id)
         if compiled is not None and compiled.result.output is not None:
-            await delete_output(self._session, compiled.runtime_url, compiled.result.output.output_id)
+            await self._runtimes.delete_output(compiled.runtime_url, compiled.result.output.output_id)
 
 
 def _checked(compiled: Compiled, rendered: Row[Any], snapshot: Snapshot, laps: dict[str, float]) -> Checked:

@@ -17,8 +17,7 @@ from sqlalchemy import Row
 
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply
 from pagegate.actors.queues.rotation import Head, Rotation, pick
-from pagegate.actors.rendering.drive import Drive, wire_id
-from pagegate.renderer.client import RenderWorker
+from pagegate.actors.rendering.drive import Drive, Renderer, wire_id
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.renders import AttemptLease, EndedAttempt, PendingRequest, ReserveRefusal
@@ -104,7 +103,7 @@ class RenderCoordinator(Actor):
         self,
         db: Database,
         owner: str,
-        workers: Sequence[RenderWorker],
+        workers: Sequence[Renderer],
         drive: Drive,
         limits: RenderLimits,
         *,

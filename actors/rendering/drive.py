@@ -8,11 +8,12 @@ renewed either, so nothing unknown holds a slot for longer than the lease.
 import asyncio
 import hashlib
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from pagegate.actors.kernel import Backoff
-from pagegate.renderer.client import AttemptUnknown, RenderWorker, WorkerBusy, WorkerUnavailable
+from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable
 from pagegate.renderer.contract import RenderResult, RenderTask
 from pagegate.storage import lease, renders
 from pagegate.storage.engine import Database
@@ -21,6 +22,21 @@ from pagegate.storage.objects import Objects, ObjectStoreUnavailable
 from pagegate.storage.renders import AttemptLease
 
 log = structlog.get_logger()
+
+
+class Renderer(Protocol):
+    """The wire to one Renderer; `renderer.client.RenderWorker` says what each call does and raises."""
+
+    @property
+    def worker_id(self) -> str: ...
+
+    async def start(self, task: RenderTask) -> None: ...
+
+    async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None: ...
+
+    async def picture(self, attempt_id: str) -> bytes: ...
+
+    async def delete(self, attempt_id: str) -> None: ...
 
 
 def wire_id(owner: str, attempt_id: int) -> str:
@@ -42,7 +58,7 @@ class Drive:
     objects: Objects
     lease_s: float = 30.0
 
-    async def run(self, worker: RenderWorker, reserved: AttemptLease) -> bool:
+    async def run(self, worker: Renderer, reserved: AttemptLease) -> bool:
         """True when the worker answered (with whatever), False when it did not and should be left alone for a while."""
         try:
             return await self._run(worker, reserved)
@@ -55,7 +71,7 @@ class Drive:
             await asyncio.shield(worker.delete(wire_id(reserved.lease.worker_id, reserved.lease.id)))
             raise
 
-    async def _run(self, worker: RenderWorker, reserved: AttemptLease) -> bool:
+    async def _run(self, worker: Renderer, reserved: AttemptLease) -> bool:
         attempt_id = wire_id(reserved.lease.worker_id, reserved.lease.id)
         task = RenderTask.model_validate(
             {
@@ -89,7 +105,7 @@ class Drive:
         await worker.delete(attempt_id)
         return True
 
-    async def _await_result(self, worker: RenderWorker, reserved: AttemptLease, attempt_id: str) -> RenderResult:
+    async def _await_result(self, worker: Renderer, reserved: AttemptLease, attempt_id: str) -> RenderResult:
         while True:
             result = await worker.wait(attempt_id, _WAIT_S)
             if result is not None:
@@ -98,7 +114,7 @@ class Drive:
             async with self.db.write() as tx:
                 await lease.renew(tx, reserved.lease, int(self.lease_s * 1000))
 
-    async def _picture(self, worker: RenderWorker, result: RenderResult) -> str | None:
+    async def _picture(self, worker: Renderer, result: RenderResult) -> str | None:
         """Put the PNG where every replica sees it; a page's commit copies it to its own place (S5)."""
         if result.picture is None:
             return None

@@ -35,6 +35,7 @@ from pagegate.actors.rendering.drive import Drive
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
+from pagegate.runtime.client import HttpRuntimes
 from pagegate.storage import jobs
 from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
@@ -135,8 +136,9 @@ class BackendSystem:
         session = await self._stack.enter_async_context(aiohttp.ClientSession())
 
         self._started(StateSweeper.start(self.state, options.state_sweep_s))
+        runtimes = HttpRuntimes(session)
         admission = self._started(
-            RuntimeAdmission.start(session, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
+            RuntimeAdmission.start(runtimes, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
         )
         workers = [
             RenderWorker(
@@ -155,7 +157,7 @@ class BackendSystem:
             self.db,
             self.artifacts,
             self.tickets,
-            session,
+            runtimes,
             admission,
             coordinator,
             options.internal_url,
