@@ -55,6 +55,14 @@ class ForgetCompile:
 
 
 @dataclass(frozen=True)
+class DropOutput:
+    """A check is over: the Runtime need not keep its output (P3, V8). Best effort; the output has a TTL."""
+
+    runtime_url: str
+    output_id: str
+
+
+@dataclass(frozen=True)
 class _Answered:
     task_id: str
     runtime_url: str
@@ -102,6 +110,8 @@ class RuntimeAdmission(Actor):
                 self._tasks[task_id].cancel()
             case ForgetCompile():
                 pass
+            case DropOutput(runtime_url, output_id):
+                self.spawn(self._runtimes.delete_output(runtime_url, output_id))
             case _Answered(task_id, runtime_url, ended):
                 self._answer(task_id, runtime_url, ended)
             case _:

@@ -16,7 +16,7 @@ import pykka
 import structlog
 from sqlalchemy import Row
 
-from pagegate.actors.compiling.admission import Compile, Compiled, ForgetCompile, RuntimeAdmission, Runtimes
+from pagegate.actors.compiling.admission import Compile, Compiled, DropOutput, ForgetCompile, RuntimeAdmission
 from pagegate.actors.jobs.snapshot import Snapshot, take_snapshot
 from pagegate.actors.jobs.verdict import Verdict, judge
 from pagegate.actors.kernel import ask
@@ -84,13 +84,12 @@ class PageCheck:
         db: Database,
         artifacts: PreviewArtifacts,
         tickets: Tickets,
-        runtimes: Runtimes,
         admission: pykka.ActorRef[RuntimeAdmission],
         coordinator: CoordinatorRef,
         backend_url: str,
         limits: CheckLimits,
     ) -> None:
-        self._db, self._artifacts, self._tickets, self._runtimes = db, artifacts, tickets, runtimes
+        self._db, self._artifacts, self._tickets = db, artifacts, tickets
         self._admission, self._coordinator = admission, coordinator
         self._backend_url, self._limits = backend_url.rstrip("/"), limits
 
@@ -235,8 +234,9 @@ class PageCheck:
         """Best effort: what cannot be deleted now is gone after its TTL (P3, V8)."""
         with contextlib.suppress(Exception):
             await self._artifacts.delete(artifact_id)
-        if compiled is not None and compiled.result.output is not None:
-            await self._runtimes.delete_output(compiled.runtime_url, compiled.result.output.output_id)
+        if compiled is not None and compiled.result.output is not None and self._admission.is_alive():
+            # Told, not asked: the commit does not wait for it.
+            self._admission.tell(DropOutput(compiled.runtime_url, compiled.result.output.output_id))
 
 
 def _checked(compiled: Compiled, rendered: Row[Any], snapshot: Snapshot, laps: dict[str, float]) -> Checked:

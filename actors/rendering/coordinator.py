@@ -20,7 +20,7 @@ from pagegate.actors.queues.rotation import Head, Rotation, pick
 from pagegate.actors.rendering.drive import Drive, Renderer, wire_id
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
-from pagegate.storage.renders import AttemptLease, EndedAttempt, PendingRequest, ReserveRefusal
+from pagegate.storage.renders import AttemptLease, PendingRequest, ReserveRefusal
 from pagegate.storage.transitions import RENDER_REQUEST
 
 log = structlog.get_logger()
@@ -146,7 +146,7 @@ class RenderCoordinator(Actor):
             return
         for attempt in expired:
             log.warning("render.coordinator.attempt_expired", request_id=attempt.request_id, owner=attempt.owner)
-            self._end_on_worker(attempt)
+            self._end_on_worker(attempt.worker_id, wire_id(attempt.owner, attempt.attempt_id))
         await self._answer(list(self._waiting))
         await self._dispatch()
 
@@ -205,6 +205,8 @@ class RenderCoordinator(Actor):
         elif ended.error is not None and not isinstance(ended.error, asyncio.CancelledError):
             log.error("render.dispatch.crashed", request_id=reserved.request.id, exc_info=ended.error)
         await self._answer([reserved.request.id])
+        # Whatever the ending: the worker need not keep the result, or go on with what is no longer wanted (R5).
+        self._end_on_worker(reserved.worker_id, wire_id(reserved.lease.worker_id, reserved.lease.id))
         await self._dispatch()
 
     async def _answer(self, request_ids: Sequence[int]) -> None:
@@ -226,10 +228,9 @@ class RenderCoordinator(Actor):
             elif still := [reply for reply in replies if not reply.abandoned]:
                 self._waiting[request.id] = still
 
-    def _end_on_worker(self, attempt: EndedAttempt) -> None:
-        """What was converged here may still run there (R2)."""
-        if attempt.worker_id in self._workers:
-            self.spawn(self._workers[attempt.worker_id].delete(wire_id(attempt.owner, attempt.attempt_id)))
+    def _end_on_worker(self, worker_id: str, attempt_id: str) -> None:
+        if worker_id in self._workers:
+            self.spawn(self._workers[worker_id].delete(attempt_id))
 
 
 CoordinatorRef = pykka.ActorRef[RenderCoordinator]

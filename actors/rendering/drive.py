@@ -1,7 +1,8 @@
 """One attempt, driven from the Backend's side: start it on its worker, keep its lease, bring its result home (R2, R5).
 
 Owns nothing but the attempt in hand. Every write carries the attempt's fence; when the lease is lost the result is
-dropped. Survives a cancel (the worker is told to end the attempt) and a worker that says nothing: then the lease is not
+dropped. What is left on the worker afterwards is the coordinator's to tidy, so that nobody waits for that. Survives a
+cancel (then the worker is told at once to end the attempt) and a worker that says nothing: then the lease is not
 renewed either, so nothing unknown holds a slot for longer than the lease.
 """
 
@@ -64,7 +65,6 @@ class Drive:
             return await self._run(worker, reserved)
         except LeaseLost:
             log.warning("render.dispatch.lease_lost", request_id=reserved.request.id, worker_id=worker.worker_id)
-            await worker.delete(wire_id(reserved.lease.worker_id, reserved.lease.id))
             return True
         except asyncio.CancelledError:
             # Shielded: the slot on the worker is worth more than the milliseconds that the cancel waits for.
@@ -102,7 +102,6 @@ class Drive:
         else:
             async with self.db.write() as tx:
                 await renders.finish_attempt(tx, reserved.lease, result.model_dump(), picture_key=picture)
-        await worker.delete(attempt_id)
         return True
 
     async def _await_result(self, worker: Renderer, reserved: AttemptLease, attempt_id: str) -> RenderResult:

@@ -157,7 +157,6 @@ class BackendSystem:
             self.db,
             self.artifacts,
             self.tickets,
-            runtimes,
             admission,
             coordinator,
             options.internal_url,
