@@ -9,20 +9,18 @@ Survives nothing.
 
 import asyncio
 import base64
-import itertools
-import signal
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 
-from pagegate.renderer import watch
 from pagegate.renderer.asking import NoAnswer, PageQuestions
 from pagegate.renderer.contract import AttemptError, Viewport
 from pagegate.renderer.egress import ORIGIN, Origin
 from pagegate.renderer.gate import Gate
+from pagegate.renderer.guards import Ending, Guards
 from pagegate.renderer.hearing import Hearing
 from pagegate.renderer.interrupt import Interrupt
 from pagegate.renderer.observation import Observation, ProbeStep, StuckPhase
@@ -30,14 +28,7 @@ from pagegate.renderer.options import AUTO_VIEWPORT_HEIGHT_PX, BrowserOptions
 from pagegate.renderer.settle import Settling
 from pagegate.renderer.stage import Stage
 
-_BEAT_S = 0.5
-_POLLS_PER_TREE = 3
-_BROWSER_ANSWERS_WITHIN_S = 3.0
 _STACK_WITHIN_S = 1.0
-# A thread that is stuck works; one that is merely starved, on a host that does too much at once, does not.
-_STUCK_PROCESSOR_SHARE_MIN = 0.2
-# SIGBUS is not among them: a host whose shared memory is full ends the page's process with it.
-_OWN_CRASHES = frozenset({signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV})
 _SOURCE_MAP = "/page.js.map"
 
 
@@ -49,10 +40,6 @@ class Seen:
     error: AttemptError | None = None
     picture_error: str | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
-
-
-# What ends a look before its time: the page (content), or what is told in the error (infrastructure).
-Ending = Literal["stuck", "memory", "crashed", "left"] | AttemptError
 
 
 class Attempt:
@@ -89,8 +76,9 @@ class Attempt:
     async def run(self, deadline_s: float) -> Seen:
         """Everything, within `deadline_s` from now. Does not close the browser. Cancelling it is safe."""
         started_s = time.perf_counter()
-        tasks = [asyncio.create_task(work) for work in self._work()]
-        looking = tasks[0]
+        guards = Guards(self._stage, self._options, self._observed, lambda: self._hearing.heard, self._end)
+        looking = asyncio.create_task(self._look())
+        tasks = [looking, asyncio.create_task(guards.memory()), asyncio.create_task(guards.thread())]
         try:
             first: set[asyncio.Future[Any]] = {looking, self._ending}
             await asyncio.wait(first, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
@@ -103,28 +91,26 @@ class Attempt:
         self._seen.timings_ms["attempt"] = _ms_since(started_s)
         return self._seen
 
-    def _work(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._look(), self._watch_memory(), self._watch_thread()]
-
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
 
     async def _conclude(self, looking: "asyncio.Task[None]") -> None:
-        if looking.done() and not looking.cancelled() and looking.exception() is None:
+        faulty = self._ending.done() and isinstance(self._ending.result(), AttemptError)
+        if looking.done() and looking.exception() is None and not faulty:
             self._seen.observation = self._observed
             return
         if looking.done() and not self._ending.done():
             # The look failed; why is often known a moment later.
             await asyncio.wait({self._ending}, timeout=0.3)
         if self._ending.done():
-            self._take(self._ending.result())
+            await self._take(self._ending.result())
         elif not looking.done():
             self._seen.error = AttemptError(code="RENDER_TIMEOUT", message="the attempt's time was used up")
         else:
             self._seen.error = self._why_lost(looking.exception())
 
-    def _take(self, ending: Ending) -> None:
+    async def _take(self, ending: Ending) -> None:
         if isinstance(ending, AttemptError):
             self._seen.error = ending
             return
@@ -134,6 +120,9 @@ class Attempt:
             self._observed.crashed = True
         elif ending == "stuck":
             self._observed.stuck, self._observed.stuck_phase = True, self._phase
+            # Where it is, and the map that makes an author's line of it.
+            self._observed.stuck_stack = await self._interrupt.where(_STACK_WITHIN_S)
+            await self._fetch_source_map()
         self._seen.observation = self._observed
 
     def _why_lost(self, error: BaseException | None) -> AttemptError:
@@ -152,7 +141,6 @@ class Attempt:
         scroll_to_px = self._options.picture_height_px_max if self._observed.height_auto else 0
         self._stage.handler = self._gate.handle
         self._hearing.attach(self._fresh)
-        self._stage.browser_cdp.on("Target.targetCrashed", self._page_crashed)
         settling = Settling(self._stage, questions, self._gate, self._options, scroll_to_px=scroll_to_px)
         await self._set_viewport()
         self._phase = "load"
@@ -258,81 +246,6 @@ class Attempt:
     def _lap(self, name: str, since_s: float) -> float:
         self._seen.timings_ms[name] = _ms_since(since_s)
         return time.perf_counter()
-
-    # -- the watches ----------------------------------------------------------------------------------------------
-
-    async def _watch_memory(self) -> None:
-        """Kill the browser when it takes too much: the host comes first, and the page has shown what it does."""
-        tree: list[int] = []
-        for poll in itertools.count():
-            if poll % _POLLS_PER_TREE == 0:  # finding the processes costs more than counting their memory
-                tree = watch.process_tree(self._fresh.pid)
-            used_mb = watch.memory_mb(tree)
-            self._observed.memory_peak_mb = max(self._observed.memory_peak_mb, used_mb)
-            if used_mb > self._options.memory_max_mb:
-                self._end("memory")
-                self._fresh.kill()
-                return
-            await asyncio.sleep(self._options.memory_poll_s)
-
-    async def _watch_thread(self) -> None:
-        """Ask the page's thread for nothing, again and again; see `stuck` in the module's docstring."""
-        while True:
-            await asyncio.sleep(_BEAT_S)
-            used_s, heard = watch.processor_s(watch.process_tree(self._fresh.pid)), self._hearing.heard
-            try:
-                async with asyncio.timeout(self._options.stuck_after_s):
-                    await self._fresh.cdp.send("Runtime.evaluate", {"expression": "0"})
-            except TimeoutError:
-                worked_s = watch.processor_s(watch.process_tree(self._fresh.pid)) - used_s
-                await self._not_answering(worked_s, talks=self._hearing.heard > heard)
-                return
-            except PlaywrightError:
-                if not self._fresh.alive:
-                    self._browser_gone()
-                    return
-
-    async def _not_answering(self, worked_s: float, *, talks: bool) -> None:
-        """Whose fault the silence is. A browser that `talks` lives, even when a flood of messages hides its answer."""
-        if talks:
-            await self._stuck()
-            return
-        try:
-            async with asyncio.timeout(_BROWSER_ANSWERS_WITHIN_S):
-                await self._stage.browser_cdp.send("Browser.getVersion")
-        except (TimeoutError, PlaywrightError):
-            self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser no longer answers"))
-            return
-        if worked_s < _STUCK_PROCESSOR_SHARE_MIN * self._options.stuck_after_s:
-            self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser got too little processor time"))
-            return
-        await self._stuck()
-
-    async def _stuck(self) -> None:
-        """The page's own doing: ask where it is, and for the map that makes an author's line of it."""
-        self._observed.stuck_stack = await self._interrupt.where(_STACK_WITHIN_S)
-        await self._fetch_source_map()
-        self._end("stuck")
-
-    def _page_crashed(self, event: dict[str, Any]) -> None:
-        """The page's process is gone, and the browser says why. Killed from outside, nothing is known of the page."""
-        status, signal_number = event.get("status"), event.get("errorCode")
-        if status == "oom" or self._grew_large():
-            self._end("memory")
-        elif status == "crashed" and signal_number in _OWN_CRASHES:
-            self._end("crashed")
-        else:
-            self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the page's process was ended from outside"))
-
-    def _browser_gone(self) -> None:
-        """One that had grown large was ended by the host's limits, which are the page's."""
-        if self._grew_large():
-            self._end("memory")
-        else:
-            self._end(AttemptError(code="RENDER_BROWSER_LOST", message="the browser went away"))
-
-    def _grew_large(self) -> bool:
-        return self._observed.memory_peak_mb > self._options.memory_max_mb // 2
 
 
 def _ms_since(since_s: float) -> float:
