@@ -22,6 +22,7 @@ from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
 from pagegate.storage.migrations import SchemaTooNew
+from pagegate.storage.pruning import Retention
 
 
 def backend_options(settings: BackendSettings) -> BackendOptions:
@@ -57,6 +58,13 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         check_inflight_max=settings.runtime_check_max_inflight,
         state_bytes_max=settings.runtime_state_memory_max_bytes,
         state_sweep_s=settings.runtime_artifact_sweep_interval_seconds,
+        retention=Retention(
+            succeeded_ms=int(settings.durable_job_retention_succeeded_seconds * 1000),
+            cancelled_ms=int(settings.durable_job_retention_cancelled_seconds * 1000),
+            failed_ms=int(settings.durable_job_retention_failed_seconds * 1000),
+        ),
+        prune_s=settings.durable_job_prune_interval_seconds,
+        drain_grace_s=settings.durable_job_drain_grace_seconds,
     )
 
 
@@ -78,6 +86,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             objects=system.objects,
             artifacts=system.artifacts,
             agent_runs=system.agent_runs,
+            job_control=system.job_control,
             tickets=system.tickets,
             feed=system.feed,
             limits=ApiLimits(
@@ -87,6 +96,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             registry=system.registry,
             render_workers=len(options.render_workers),
             refresh_numbers=system.refresh_numbers,
+            unready=system.pulse.troubles,
         )
 
         async def drain() -> None:

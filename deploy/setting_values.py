@@ -11,7 +11,9 @@ from pydantic import Field
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0: any free one
 Count = Annotated[int, Field(ge=1, le=100_000)]
-Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+DAY_S = 24 * 3600
+Seconds = Annotated[float, Field(gt=0, le=7 * DAY_S)]
+LongSeconds = Annotated[float, Field(gt=0, le=10 * 365 * DAY_S)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 

@@ -21,7 +21,17 @@ from pydantic_settings import (
 )
 
 from pagegate.deploy.profiles import Profile, ProfileDefaults
-from pagegate.deploy.setting_values import Bytes, Count, Port, Seconds, http_url, parse_json, url_list
+from pagegate.deploy.setting_values import (
+    DAY_S,
+    Bytes,
+    Count,
+    LongSeconds,
+    Port,
+    Seconds,
+    http_url,
+    parse_json,
+    url_list,
+)
 
 CREDENTIAL_CHARS_MIN = 16
 PAGE_SOURCE_BYTES_MAX = 1024 * 1024
@@ -135,6 +145,11 @@ class BackendSettings(_HoldsCredential):
     ai_page_mutation_max_batch_size: Count = 16
     durable_job_lease_seconds: Seconds = 60
     durable_job_heartbeat_seconds: Seconds = 15
+    durable_job_drain_grace_seconds: Seconds = 20
+    durable_job_retention_succeeded_seconds: LongSeconds = 7 * DAY_S
+    durable_job_retention_cancelled_seconds: LongSeconds = 7 * DAY_S
+    durable_job_retention_failed_seconds: LongSeconds = 30 * DAY_S
+    durable_job_prune_interval_seconds: Seconds = 300
     page_source_max_bytes: Bytes = PAGE_SOURCE_BYTES_MAX
 
     runtime_check_max_inflight: Count

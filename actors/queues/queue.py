@@ -1,9 +1,10 @@
 """JobQueue: one per kind of job. It claims for its workers, and sweeps up what others left (Q1-Q3, Q5, Q8, Q10, Q11).
 
-Owns which of its workers are free, and whether it is paused or draining. Hears `JobsSubmitted` (a hint),
-`WorkerFree`, `CancelHint`, `Pause`, `Resume`, `Drain`, and its own timers. Tells workers `RunJob`, `CancelJob`,
-`ReleaseJob`. It never claims more jobs than it has free workers. Survives a crash: a new life asks the workers who is
-free, and a job that was claimed but never handed over is rescued when its lease has run out.
+Owns which of its workers are free, and whether it is draining; whether its lane is paused is a row that every claim
+asks (`storage/lanes.py`), so a pause holds on all replicas and through restarts. Hears `JobsSubmitted` (a hint),
+`WorkerFree`, `CancelHint`, `Drain`, and its own timers. Tells workers `RunJob`, `CancelJob`, `ReleaseJob`. It never
+claims more jobs than it has free workers. Survives a crash: a new life asks the workers who is free, and a job that was
+claimed but never handed over is rescued when its lease has run out.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import pykka
 import structlog
 
 from pagegate.actors.kernel import Actor, Asks, Reply, ask
+from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.worker_state import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
 from pagegate.storage import jobs
 from pagegate.storage.engine import Database, DatabaseUnavailable
@@ -38,16 +40,6 @@ class CancelHint:
 
 
 @dataclass(frozen=True)
-class Pause(Asks[None]):
-    pass
-
-
-@dataclass(frozen=True)
-class Resume(Asks[None]):
-    pass
-
-
-@dataclass(frozen=True)
 class Drain(Asks[None]):
     """Stop claiming, let running jobs end within the grace time, give back the rest; answered when done (Q10)."""
 
@@ -60,12 +52,11 @@ class QueueState:
 
     free: frozenset[int]
     busy: frozenset[int] = frozenset()
-    paused: bool = False
     draining: bool = False
 
     @property
     def may_claim(self) -> bool:
-        return bool(self.free) and not self.paused and not self.draining
+        return bool(self.free) and not self.draining
 
 
 @dataclass(frozen=True)
@@ -114,11 +105,12 @@ class JobQueue(Actor):
         poll_s: float = 1.0,
         sweep_s: float = 5.0,
         on_rescued: Callable[[int], None] | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         super().__init__()
         self._db, self._kind, self._owner, self._workers, self._times = db, kind, owner, tuple(workers), times
         self._lease_losses_max, self._poll_s, self._sweep_s = lease_losses_max, poll_s, sweep_s
-        self._on_rescued = on_rescued
+        self._on_rescued, self._pulse = on_rescued, pulse or Pulse()
         self._state = QueueState(free=frozenset())
         self._drained: list[Reply[None]] = []
 
@@ -143,11 +135,6 @@ class JobQueue(Actor):
                     self._workers[place].tell(CancelJob(job_id))
             case _Sweep():
                 await self._sweep()
-            case Pause():
-                self._state = replace(self._state, paused=True)
-            case Resume():
-                self._state = replace(self._state, paused=False)
-                await self._claim()
             case Drain(grace_s):
                 self._state = replace(self._state, draining=True)
                 self._drained.append(self.defer_reply())
@@ -184,7 +171,9 @@ class JobQueue(Actor):
             except DatabaseUnavailable as error:
                 # The claim may have been made: then nobody runs it, and the sweep finds it when its lease is over.
                 log.warning("job.claim_failed", kind=self._kind, reason=str(error))
+                self._pulse.claimed(self._kind, ok=False)
                 return
+            self._pulse.claimed(self._kind, ok=True)
             if job is None:
                 return
             self._state = occupied(self._state, place)

@@ -15,6 +15,7 @@ import structlog
 
 from pagegate.actors.kernel import Actor, Backoff, ChildEnded, Timer
 from pagegate.actors.queues.kinds import End, JobKind, StartOver, TryLater
+from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.worker_state import (
     Effect,
     Execute,
@@ -58,20 +59,29 @@ class JobWorker(Actor):
         times: LeaseTimes,
         infra_failures_max: int,
         observe: Callable[[ClaimedJob, float], None] | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         super().__init__()
         self._db, self._kind, self._times, self._infra_failures_max = db, kind, times, infra_failures_max
-        self._observe = observe
+        self._observe, self._pulse = observe, pulse or Pulse()
         self._state: State = Idle()
         self._work: asyncio.Task[None] | None = None
         self._job_timers: list[Timer] = []
         self._rnd = random.Random()  # noqa: S311  jitter, not a secret
+
+    async def setup(self) -> None:
+        self._pulse.rested(self.actor_urn)  # an earlier life may have crashed with a job
 
     async def on_receive(self, message: Any) -> Any:
         if isinstance(message, IsFree):
             return isinstance(self._state, Idle)
         if isinstance(message, Executed):
             self._log_execution(message.ended)
+        if isinstance(message, Renewed) and isinstance(self._state, Working):
+            # A lost lease is an answer of the database too, and no reason to doubt it.
+            self._pulse.beat(
+                self.actor_urn, ok=message.ended.error is None or isinstance(message.ended.error, LeaseLost)
+            )
         self._state, effects = decide(self._state, message, self.now_s(), self._times)
         for effect in effects:
             await self._run(effect)
@@ -95,6 +105,7 @@ class JobWorker(Actor):
                 for timer in self._job_timers:
                     timer.cancel()
                 self._work = None
+                self._pulse.rested(self.actor_urn)
                 await self._kind.ended(job)
                 if queue.is_alive():
                     queue.tell(WorkerFree(self.actor_ref))

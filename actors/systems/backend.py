@@ -27,6 +27,10 @@ from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import Actor, ask, stop
+from pagegate.actors.queues.control import JobControl, RetryLimits
+from pagegate.actors.queues.listener import HintListener
+from pagegate.actors.queues.pruner import Pruner
+from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.queue import Drain, JobQueue
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
@@ -41,9 +45,12 @@ from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemCl
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import MemoryState
 
 log = structlog.get_logger()
+
+DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,8 @@ class BackendOptions:
     check_inflight_max: int = 8
     state_bytes_max: int = 256 * 1024 * 1024
     state_sweep_s: float = 30.0
+    retention: Retention = field(default_factory=lambda: Retention(7 * DAY_MS, 7 * DAY_MS, 30 * DAY_MS))
+    prune_s: float = 300.0
     drain_grace_s: float = 20.0
 
 
@@ -102,6 +111,7 @@ class BackendSystem:
         self.registry = CollectorRegistry()
         self.metrics = BackendMetrics(self.registry, lanes=(jobs.PAGE_MUTATION,))
         self.feed = RunFeed()
+        self.pulse = Pulse()
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
 
@@ -124,6 +134,28 @@ class BackendSystem:
 
     async def _start(self) -> None:
         options = self.options
+        await self._open_storage()
+        session = await self._stack.enter_async_context(aiohttp.ClientSession())
+        self._started(StateSweeper.start(self.state, options.state_sweep_s))
+        check = self._start_check(session)
+        external = self._started(ExternalTasks.start(self.db, self.owner, self.feed))
+
+        def hint_external() -> None:
+            external.tell(BatchesMayBeReady())
+
+        kind = PageMutation(self.db, self.objects, check, self.feed, on_end=hint_external)
+        self.queue = self._start_queue(kind)
+        queues = {kind.name: self.queue}
+        self._started(HintListener.start(self.db, queues, external))
+        self._started(Pruner.start(self.db, options.retention, period_s=options.prune_s))
+        self.agent_runs = self._started(AgentRuns.start(self.db, self.queue, self.feed, options.run_limits))
+        limits = RetryLimits(options.run_limits.active_jobs_max, options.run_limits.job_deadline_s)
+        self.job_control = self._started(
+            JobControl.start(self.db, queues, limits, on_news=self.feed.publish, on_end=hint_external)
+        )
+
+    async def _open_storage(self) -> None:
+        options = self.options
         if dialect_of(options.database_url) == "sqlite":
             self._stack.enter_context(SingleProcessLock(sqlite_path(options.database_url)))
         await migrate(options.database_url)
@@ -133,9 +165,9 @@ class BackendSystem:
         self.state = MemoryState(options.state_bytes_max, self._clock)
         self.artifacts = PreviewArtifacts(self.state)
         self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)
-        session = await self._stack.enter_async_context(aiohttp.ClientSession())
 
-        self._started(StateSweeper.start(self.state, options.state_sweep_s))
+    def _start_check(self, session: aiohttp.ClientSession) -> PageCheck:
+        options = self.options
         runtimes = HttpRuntimes(session)
         admission = self._started(
             RuntimeAdmission.start(runtimes, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
@@ -152,8 +184,7 @@ class BackendSystem:
         ]
         drive = Drive(self.db, self.objects, options.render_limits.lease_s)
         coordinator = self._started(RenderCoordinator.start(self.db, self.owner, workers, drive, options.render_limits))
-        external = self._started(ExternalTasks.start(self.db, self.owner, self.feed))
-        check = PageCheck(
+        return PageCheck(
             self.db,
             self.artifacts,
             self.tickets,
@@ -162,15 +193,19 @@ class BackendSystem:
             options.internal_url,
             options.check_limits,
         )
-        kind = PageMutation(self.db, self.objects, check, self.feed, on_end=lambda: external.tell(BatchesMayBeReady()))
-        self.queue = self._start_queue(kind)
-        self.agent_runs = self._started(AgentRuns.start(self.db, self.queue, self.feed, options.run_limits))
 
     def _start_queue(self, kind: PageMutation) -> pykka.ActorRef[JobQueue]:
         options = self.options
         workers = [
             self._started(
-                JobWorker.start(self.db, kind, options.lease, options.infra_failures_max, observe=self.metrics.executed)
+                JobWorker.start(
+                    self.db,
+                    kind,
+                    options.lease,
+                    options.infra_failures_max,
+                    observe=self.metrics.executed,
+                    pulse=self.pulse,
+                )
             )
             for _ in range(options.mutation_concurrency)
         ]
@@ -183,6 +218,7 @@ class BackendSystem:
                 options.lease,
                 lease_losses_max=options.lease_losses_max,
                 on_rescued=lambda _: self.metrics.rescued(kind.name),
+                pulse=self.pulse,
             )
         )
         # Runs first at the stop: everything below still works while running jobs converge.

@@ -21,6 +21,8 @@ from pagegate.http.backend.components import components
 from pagegate.http.backend.errors import ApiError, error_answer, refusal_of
 from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
+from pagegate.http.backend.jobs import jobs
+from pagegate.http.backend.lanes import lanes
 from pagegate.http.backend.openapi import describe
 from pagegate.http.backend.pages import pages
 from pagegate.http.backend.parts import PARTS, BackendParts
@@ -55,7 +57,7 @@ async def get_jwks(call: Call[Nothing, Nothing]) -> web.StreamResponse:
 
 _DOCUMENT = web.AppKey("pagegate_openapi", dict[str, Any])
 
-NOUNS = (users, workspaces, projects, components, assets, tool_calls, runs, pages, internal, health, about)
+NOUNS = (users, workspaces, projects, components, assets, tool_calls, runs, pages, lanes, jobs, internal, health, about)
 
 
 def all_routes() -> list[Route]:

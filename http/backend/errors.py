@@ -13,9 +13,12 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pagegate.actors.agents.tools import ToolCallsRefused
 from pagegate.storage.engine import DatabaseUnavailable
+from pagegate.storage.external import ResultDelivered
+from pagegate.storage.jobs import JobNotFound
 from pagegate.storage.objects import ObjectStoreUnavailable
 from pagegate.storage.pages import PageChanged
 from pagegate.storage.preview_artifacts import ArtifactUnavailable
+from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from pagegate.storage.runs import BatchTooLarge, IdempotencyKeyReused, JobQueueFull
 from pagegate.storage.runtime_state import StateFull
 from pagegate.storage.users import LastAdmin, LoginTaken
@@ -102,6 +105,18 @@ REFUSALS: dict[str, Refusal] = {
     "IDEMPOTENCY_KEY_REUSED": Refusal(
         409, "This idempotency key was used for another request.", "Use a new key for a new request."
     ),
+    # jobs and lanes
+    "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`GET /lanes` names them; so does /openapi.json."),
+    "JOB_NOT_FOUND": Refusal(
+        404, "There is no such job, or you are not a member of its workspace.", "Old jobs are pruned after a while."
+    ),
+    "JOB_NOT_FAILED": Refusal(409, "Only a failed job can be retried.", "Look at the job's status."),
+    "JOB_ALREADY_RETRIED": Refusal(
+        409, "The job was retried already.", "Look at the job it was retried as; retry that one if it failed too."
+    ),
+    "JOB_RESULT_DELIVERED": Refusal(
+        409, "The agent was already told what became of the call.", "Submit the call again as a new one."
+    ),
     "TOO_MANY_STREAMS": Refusal(429, "Too many streams are open.", "Close some, or poll with format=json."),
     # not the client's fault
     "RUNTIME_STATE_FULL": Refusal(503, "The store for previews is full.", "Try again in a minute."),
@@ -167,7 +182,8 @@ def refusal_of(error: Exception) -> ApiError | None:
     code = next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), None)
     if code is None:
         return None
-    return ApiError(code, headers=_retry_after(code))
+    said = str(error) if isinstance(error, _SPEAKS_FOR_ITSELF) else None
+    return ApiError(code, said, headers=_retry_after(code))
 
 
 def _retry_after(code: str) -> dict[str, str]:
@@ -186,10 +202,18 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     BatchTooLarge: "AI_PAGE_MUTATION_BATCH_TOO_LARGE",
     JobQueueFull: "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
     PageChanged: "PAGE_CHANGED",
+    JobNotFound: "JOB_NOT_FOUND",
+    JobNotFailed: "JOB_NOT_FAILED",
+    JobAlreadyRetried: "JOB_ALREADY_RETRIED",
+    ResultDelivered: "JOB_RESULT_DELIVERED",
     LoginTaken: "LOGIN_TAKEN",
     LastAdmin: "LAST_ADMIN",
     LastOwner: "LAST_OWNER",
 }
+
+
+# Their text was written for clients; any other's may name what they should not know (X4).
+_SPEAKS_FOR_ITSELF = (JobNotFailed, JobAlreadyRetried, ResultDelivered)
 
 
 def invalid(error: ValidationError) -> ApiError:

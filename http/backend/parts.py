@@ -51,6 +51,7 @@ class BackendParts:
     objects: Objects
     artifacts: PreviewArtifacts
     agent_runs: pykka.ActorRef[Any]  # the AgentRuns actor
+    job_control: pykka.ActorRef[Any]  # the JobControl actor
     tickets: Tickets
     feed: RunFeed
     limits: ApiLimits

@@ -59,8 +59,15 @@ class Call(Generic[P, B]):
 
     async def ask_runs(self, message: Asks[R]) -> R:
         """Ask the AgentRuns actor. Who got no answer in time does not know whether it was done: `BACKEND_BUSY`."""
+        return await self._ask(self.parts.agent_runs, message)
+
+    async def ask_jobs(self, message: Asks[R]) -> R:
+        """Ask the JobControl actor; the same holds."""
+        return await self._ask(self.parts.job_control, message)
+
+    async def _ask(self, actor: pykka.ActorRef[Any], message: Asks[R]) -> R:
         try:
-            return await ask(self.parts.agent_runs, message, timeout_s=ASK_WAIT_S)
+            return await ask(actor, message, timeout_s=ASK_WAIT_S)
         except (TimeoutError, pykka.ActorDeadError):
             raise ApiError("BACKEND_BUSY") from None
 

@@ -18,10 +18,12 @@ from prometheus_client import CollectorRegistry
 from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
+from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import Database
+from pagegate.storage.jobs import PAGE_MUTATION
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.runtime_state import MemoryState
@@ -146,17 +148,26 @@ async def parts(
     feed = RunFeed()
     queue = Queue.start(queue_heard)
     agent_runs = AgentRuns.start(db, queue, feed, RUN_LIMITS)
+    job_control = JobControl.start(
+        db,
+        {PAGE_MUTATION: queue},
+        RetryLimits(active_jobs_max=RUN_LIMITS.active_jobs_max),
+        on_news=feed.publish,
+        on_end=lambda: queue.tell("a job ended"),
+    )
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
         artifacts=PreviewArtifacts(MemoryState(max_bytes=1024 * 1024)),
         agent_runs=agent_runs,
+        job_control=job_control,
         tickets=Tickets(rsa_key, "test-key"),
         feed=feed,
         limits=LIMITS,
         registry=CollectorRegistry(),
         render_workers=1,
     )
+    await kernel.stop(job_control)
     await kernel.stop(agent_runs)
     await kernel.stop(queue)
     await db.close()

@@ -10,10 +10,10 @@ from sqlalchemy import update
 
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
-from pagegate.actors.queues.queue import CancelHint, Drain, GetQueueState, JobQueue, JobsSubmitted, Pause, Resume
+from pagegate.actors.queues.queue import CancelHint, Drain, GetQueueState, JobQueue, JobsSubmitted
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
-from pagegate.storage import jobs, schema
+from pagegate.storage import jobs, lanes, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
 from pagegate.storage.lease import require_held
@@ -84,6 +84,12 @@ class Lane:
         await stop(self.queue)
         for worker in self.workers:
             await stop(worker)
+
+    async def pause(self) -> None:
+        await self.world.write(lanes.pause_lane, PAGE_MUTATION, self.world.user_id)
+
+    async def resume(self) -> None:
+        await self.world.write(lanes.resume_lane, PAGE_MUTATION)
 
     async def is_over(self, job_id: int) -> Any:
         """Wait until the job's worker is done with it; the job's row then."""
@@ -180,11 +186,11 @@ async def test_infrastructure_failures_are_tried_again_and_counted(lane: Lane) -
 
 async def test_a_used_up_budget_ends_the_job_with_the_infrastructure_code_and_what_was_known(lane: Lane) -> None:
     lane.kind.raises(TryLater("RENDER_SERVICE_UNAVAILABLE", "gone", result={"status": "unavailable"}))
-    await ask(lane.queue, Pause())
+    await lane.pause()
     submitted = await lane.world.submit("a")
     async with lane.world.db.write() as tx:
         await tx.execute(update(schema.ai_page_mutation_jobs).values(infra_failures=10))
-    await ask(lane.queue, Resume())
+    await lane.resume()
     row = await until(lambda row: row.status == "failed", lane, submitted.job_ids[0])
     assert row.error_code == "RENDER_SERVICE_UNAVAILABLE"
     assert await lane.world.tasks(submitted.run_id) == [("failed", {"status": "unavailable"})]
@@ -235,12 +241,13 @@ async def test_a_drain_waits_for_running_jobs_then_gives_back_what_is_left(lane:
 
 
 async def test_a_paused_lane_claims_nothing_until_it_is_resumed(lane: Lane) -> None:
-    await ask(lane.queue, Pause())
+    await lane.pause()
     submitted = await lane.world.submit("a")
-    lane.queue.tell(JobsSubmitted())
-    assert not (await ask(lane.queue, GetQueueState())).may_claim
+    for _ in range(3):
+        lane.queue.tell(JobsSubmitted())
+    assert (await ask(lane.queue, GetQueueState())).busy == frozenset()
     assert (await lane.world.job(submitted.job_ids[0])).attempt == 0
-    await ask(lane.queue, Resume())
+    await lane.resume()
     assert (await lane.is_over(submitted.job_ids[0])).status == "succeeded"
 
 
