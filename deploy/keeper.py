@@ -23,7 +23,7 @@ EXIT_REFUSED = 78  # the settings cannot be used: starting again would change no
 
 READY_WAIT_S = 90.0
 BUSY_WAIT_S = 60.0  # how long a predecessor may take to let go of the data folder
-STOP_WAIT_S = 45.0  # the Backend's own grace time for running jobs is shorter
+STOP_WAIT_S = 45.0
 KILL_WAIT_S = 5.0
 STEADY_S = 30.0  # a child that lived this long has no crash to its name any more
 FIRST_STARTS_MAX = 4
@@ -43,7 +43,7 @@ class StartRefused(Exception):
 
 @dataclass(frozen=True)
 class Child:
-    """One process to keep alive. `ready_path` answers 200 when it can work."""
+    """One process to keep alive. `ready_path` answers 200 when it can work; `stop_wait_s` seconds may its stop take."""
 
     name: str
     command: list[str]
@@ -51,6 +51,7 @@ class Child:
     host: str
     port: int
     ready_path: str
+    stop_wait_s: float = STOP_WAIT_S
 
     @property
     def url(self) -> str:
@@ -133,7 +134,7 @@ class Keeper:
             process.terminate()
         ended, killed = asyncio.create_task(process.wait()), asyncio.create_task(kill.wait())
         try:
-            await asyncio.wait({ended, killed}, timeout=STOP_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ended, killed}, timeout=self.child.stop_wait_s, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 self._say(f"{self.child.name}: killed")
                 with contextlib.suppress(ProcessLookupError):

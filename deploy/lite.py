@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, Child, Keeper, Say, StartRefused, make_room
+from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, STOP_WAIT_S, Child, Keeper, Say, StartRefused, make_room
+from pagegate.deploy.setting_values import DAY_S
 
 READY_WORDS = "pagegate is at"
 ADDRESS_FILE = "address"  # in the data folder while all three answer: where `pagegate user` finds the server
@@ -89,8 +90,17 @@ def plan(options: LiteOptions) -> list[Child]:
     return [
         Child("runtime", [*command, "runtime"], environment, "127.0.0.1", runtime_port, "/healthz"),
         Child("renderer", [*command, "renderer"], environment, "127.0.0.1", renderer_port, "/healthz"),
-        Child("backend", [*command, "serve"], environment, reach, port, "/readyz"),
+        Child("backend", [*command, "serve"], environment, reach, port, "/readyz", _drain_wait_s(environment)),
     ]
+
+
+def _drain_wait_s(environment: Mapping[str, str]) -> float:
+    """Longer than the Backend lets its running jobs take. What is no number is the Backend's to refuse."""
+    try:
+        grace_s = float(environment.get("DURABLE_JOB_DRAIN_GRACE_SECONDS", ""))
+    except ValueError:
+        return STOP_WAIT_S
+    return max(STOP_WAIT_S, min(grace_s, 7 * DAY_S) + 25.0)
 
 
 @contextlib.contextmanager

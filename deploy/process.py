@@ -4,19 +4,24 @@ Owns the signals, the listening socket and the exit codes; what the process *is*
 `runtime_process.py` or `renderer_process.py`, each imported only when it is wanted, so that no process carries another
 one's libraries (R1).
 
-Exit codes: 0 after a signal; 75 when something else has what this process needs (a port, the database's lock, the
-database itself) and trying again may work; 78 when its settings or its machine must be repaired first.
+A first SIGTERM or SIGINT stops the process in order: it drains while its door is still open, then closes what it
+started, in reverse. A second one ends it at once, as a kill would; what it held is rescued when the leases are over.
+
+Exit codes: 0 after a signal, 128 + its number after a second one; 75 when something else has what this process needs (a
+port, the database's lock, the database itself) and trying again may work; 78 when its settings or its machine must be
+repaired first.
 """
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from aiohttp import web
@@ -103,9 +108,17 @@ def run_process(name: str, env_file: Path | None = None, **given: Any) -> int:
 
 async def _serve(kind: Kind, settings: ProcessSettings) -> None:
     stop = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            log.warning("process.ended_at_once", signal=number.name)
+            _end_at_once(128 + number)
+        log.info("process.signal", signal=number.name)
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, on_signal, number)
     async with kind.serving(settings) as serving, _open(serving) as url:
         log.info("process.ready", url=url)
         await stop.wait()
@@ -128,6 +141,13 @@ async def _open(serving: Serving) -> AsyncIterator[str]:
         yield f"http://{serving.host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+def _end_at_once(exit_code: int) -> NoReturn:
+    """End without asking anything that is still at work: it may be what does not end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
 
 
 def _tell(*lines: str) -> None:

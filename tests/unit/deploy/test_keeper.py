@@ -185,3 +185,11 @@ def test_what_the_operator_sets_wins_except_how_the_three_find_each_other(tmp_pa
     assert environment["RENDER_QUEUE_SIZE"] == "7"
     assert environment["RENDER_SERVICE_CREDENTIAL"] == "x" * 20
     assert environment["RUNTIME_BASE_URLS"] != "http://elsewhere"
+
+
+@pytest.mark.parametrize(("grace", "waits_s"), [(None, 45.0), ("5", 45.0), ("300", 325.0), ("soon", 45.0)])
+def test_the_backend_is_given_longer_than_its_own_grace_time(tmp_path: Path, grace: str | None, waits_s: float) -> None:
+    given = {} if grace is None else {"DURABLE_JOB_DRAIN_GRACE_SECONDS": grace}
+    *others, backend = plan(LiteOptions(data=tmp_path, environment=given))
+    assert backend.stop_wait_s == waits_s
+    assert {child.stop_wait_s for child in others} == {45.0}
