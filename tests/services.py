@@ -35,9 +35,13 @@ def dies_with_parent(signum: int) -> Callable[[], None]:
 
 
 class PostgresServer:
-    """A PostgreSQL with nothing in it, without fsync: for tests. Runs as user `postgres` when the tests run as root."""
+    """A PostgreSQL with nothing in it, without fsync: for tests. Runs as user `postgres` when the tests run as root.
 
-    def __init__(self) -> None:
+    `durable`: what was committed survives a `stop`; without it the last moments before may be lost.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._durable = durable
         self.port = free_port()
         self._bin = _postgres_bin()
         self._folder = Path(tempfile.mkdtemp(prefix="pagegate-test-postgres-"))
@@ -77,7 +81,7 @@ class PostgresServer:
             "port": str(self.port),
             "unix_socket_directories": str(self._folder),
             "fsync": "off",
-            "synchronous_commit": "off",
+            "synchronous_commit": "on" if self._durable else "off",
             "full_page_writes": "off",
             "max_connections": "200",
             "deadlock_timeout": "100ms",
