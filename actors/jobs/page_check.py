@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import pykka
@@ -37,6 +37,7 @@ from pagegate.storage.transitions import RENDER_REQUEST
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
 Progress = Callable[[str], Awaitable[None]]
 _ASK_AGAIN_S = 0.2
 
@@ -94,7 +95,7 @@ class PageCheck:
         self._backend_url, self._limits = backend_url.rstrip("/"), limits
 
     async def run(self, job: Lease, candidate: Candidate, progress: Progress) -> Checked:
-        """Check the candidate under the job's lease; `await progress(stage)` is called as `compile` and `render` begin.
+        """Check the candidate under the job's lease; `progress(stage)` tells that `compile` and `render` begin.
 
         Raises `TryLater` when the compile could not be done; a render that could not be done is `unavailable`.
         """
@@ -113,8 +114,7 @@ class PageCheck:
         compiled: Compiled | None = None
         try:
             ticket = self._tickets.issue(artifact_id)
-            await progress("compile")
-            compiled = await self._compile(artifact_id, ticket)
+            compiled = await _beside(progress("compile"), self._compile(artifact_id, ticket))
             watch.lap("compile_ms")
             log.info(
                 "runtime.diagnostics.compile.finished",
@@ -124,8 +124,7 @@ class PageCheck:
             )
             if not compiled.result.ok:
                 return Checked(judge(compiled.result, None), frozenset(snapshot.modules), None, watch.laps)
-            await progress("render")
-            rendered = await self._render(job, candidate, artifact_id, ticket, compiled)
+            rendered = await _beside(progress("render"), self._render(job, candidate, artifact_id, ticket, compiled))
             watch.lap("render_ms")
             checked = _checked(compiled, rendered, snapshot, watch.laps)
             log.info(
@@ -237,6 +236,15 @@ class PageCheck:
         if compiled is not None and compiled.result.output is not None and self._admission.is_alive():
             # Told, not asked: the commit does not wait for it.
             self._admission.tell(DropOutput(compiled.runtime_url, compiled.result.output.output_id))
+
+
+async def _beside(telling: Awaitable[None], work: Awaitable[T]) -> T:
+    """Do the work while others are told of it: the telling is a write that the work need not wait for."""
+    told = asyncio.ensure_future(telling)
+    try:
+        return await work
+    finally:
+        await told
 
 
 def _checked(compiled: Compiled, rendered: Row[Any], snapshot: Snapshot, laps: dict[str, float]) -> Checked:

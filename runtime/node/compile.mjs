@@ -40,7 +40,7 @@ export async function compile(order, vendor) {
   const { plugins, cut } = severable(tailwindcss({ optimize: false }))
   try {
     const { output } = await build(config(task, found, vendor, plugins))
-    return answer(files(output, task, found))
+    return answer(files(output, task, found, vendor))
   } catch (error) {
     found.errors.push(...locate(error, task, found))
     return answer({})
@@ -115,11 +115,11 @@ function framework(task, found) {
   ]
 }
 
-function files(output, task, found) {
+function files(output, task, found, vendor) {
   const chunk = output.find((file) => file.fileName === 'page.js')
   const style = output.find((file) => file.fileName === 'page.css')
   const made = {
-    'index.html': document(task, { hasStyle: Boolean(style) }),
+    'index.html': document(task, { hasStyle: Boolean(style), frameworkFiles: vendor.files[task.framework] }),
     'page.js': withLogicalPaths(chunk.code, task, found),
     'page.js.map': JSON.stringify(logicalMap(chunk.map, task)),
   }

@@ -66,10 +66,12 @@ export function entryStyle(relativeFiles) {
   return ['@import "tailwindcss" source(none);', ...sources].join('\n')
 }
 
-export function document(task, { hasStyle }) {
+/** `frameworkFiles` are asked for along with the page's own script: found one by one, each would cost a round trip. */
+export function document(task, { hasStyle, frameworkFiles }) {
   const { title, speaker_notes: notes } = task.page
   const fixed = task.canvas.height_px !== null
   const style = `html, body { margin: 0;${fixed ? ' height: 100%;' : ''} } #app { display: contents; }`
+  const preloads = frameworkFiles.map((file) => `<link rel="modulepreload" href="/vendor/${file}">\n`).join('')
   return `<!doctype html>
 <html lang="${language(task)}">
 <head>
@@ -78,7 +80,7 @@ export function document(task, { hasStyle }) {
 <title>${escaped(title || task.page.code)}</title>
 ${notes ? `<meta name="speaker-notes" content="${escaped(notes)}">\n` : ''}<link rel="icon" href="data:,">
 <style>${style}</style>
-${hasStyle ? '<link rel="stylesheet" href="/page.css">\n' : ''}<script type="module" src="/page.js"></script>
+${hasStyle ? '<link rel="stylesheet" href="/page.css">\n' : ''}${preloads}<script type="module" src="/page.js"></script>
 </head>
 <body><div id="app"></div></body>
 </html>

@@ -13,15 +13,20 @@ import { VENDOR_FILES } from './host.mjs'
 const here = import.meta.dirname
 const require = createRequire(import.meta.url)
 
-/** `{dir, exports}` of a folder that `bundle` made: the names that each framework module exports. */
+/** Names stay as they are, for stacks and warnings; only white space goes: every fresh browser loads all of it. */
+const MINIFY = { compress: false, mangle: false, codegen: { removeWhitespace: true } }
+
+/** `{dir, exports, files}` of a folder that `bundle` made: what each framework module exports, each framework's files. */
 export function readVendor(dir) {
-  return { dir, exports: JSON.parse(fs.readFileSync(path.join(dir, 'exports.json'), 'utf8')) }
+  return { dir, ...JSON.parse(fs.readFileSync(path.join(dir, MANIFEST), 'utf8')) }
 }
+
+const MANIFEST = 'manifest.json'
 
 /** The folder for these packages, made when it is not there yet. */
 export async function bundle(cacheDir) {
   const dir = path.join(cacheDir, `vendor-${digest()}`)
-  if (!fs.existsSync(path.join(dir, 'exports.json'))) await make(dir)
+  if (!fs.existsSync(path.join(dir, MANIFEST))) await make(dir)
   return dir
 }
 
@@ -37,8 +42,10 @@ async function make(dir) {
   fs.rmSync(aside, { recursive: true, force: true })
   fs.mkdirSync(aside, { recursive: true })
   try {
-    const exports = { vue: copyVue(aside, vite), ...(await bundleReact(aside, vite)) }
-    fs.writeFileSync(path.join(aside, 'exports.json'), JSON.stringify(exports))
+    const vue = copyVue(aside, vite)
+    const react = await bundleReact(aside, vite)
+    const manifest = { exports: { vue: vue.exports, ...react.exports }, files: { vue: vue.files, react: react.files } }
+    fs.writeFileSync(path.join(aside, MANIFEST), JSON.stringify(manifest))
     fs.renameSync(aside, dir)
   } catch (error) {
     fs.rmSync(aside, { recursive: true, force: true })
@@ -47,11 +54,12 @@ async function make(dir) {
 }
 
 /** Vue publishes its development build for browsers; templates are compiled before, so the runtime is enough. */
-function copyVue(dir, { parseSync }) {
+function copyVue(dir, { minifySync, parseSync }) {
   const code = fs.readFileSync(path.join(path.dirname(require.resolve('vue/package.json')), 'dist/vue.runtime.esm-browser.js'), 'utf8')
-  fs.writeFileSync(path.join(dir, VENDOR_FILES.vue), code)
+  fs.writeFileSync(path.join(dir, VENDOR_FILES.vue), minifySync('vue.js', code, { module: true, ...MINIFY }).code)
   const { module } = parseSync('vue.js', code, { lang: 'js', sourceType: 'module' })
-  return module.staticExports.flatMap((e) => e.entries.map((entry) => entry.exportName.name))
+  const exports = module.staticExports.flatMap((e) => e.entries.map((entry) => entry.exportName.name))
+  return { exports, files: [VENDOR_FILES.vue] }
 }
 
 /** React publishes CommonJS only: each module becomes an ES module that names its exports, over shared chunks. */
@@ -75,7 +83,7 @@ async function bundleReact(dir, { build }) {
       return `import all from ${from}\nexport default all\nexport { ${names.join(', ')} } from ${from}`
     },
   }
-  await build({
+  const { output } = await build({
     root: here,
     configFile: false,
     envDir: false,
@@ -93,11 +101,19 @@ async function bundleReact(dir, { build }) {
       rolldownOptions: {
         input: Object.fromEntries(Object.keys(entries).map((name) => [name, prefix + name])),
         preserveEntrySignatures: 'strict',
-        output: { entryFileNames: '[name].js', chunkFileNames: 'chunk-[hash].js' },
+        output: { entryFileNames: '[name].js', chunkFileNames: 'chunk-[hash].js', minify: MINIFY },
       },
     },
   })
-  return exports
+  return { exports, files: closure(output, ['react.js', 'react-dom-client.js', 'react-jsx-dev-runtime.js']) }
+}
+
+/** These files and all that they import: what every page of the framework loads. */
+function closure(output, names) {
+  const imports = new Map(output.map((chunk) => [chunk.fileName, chunk.imports ?? []]))
+  const files = new Set(names)
+  for (const file of files) for (const imported of imports.get(file) ?? []) files.add(imported)
+  return [...files]
 }
 
 if (process.argv[1] === import.meta.filename) process.stdout.write(await bundle(process.argv[2]))

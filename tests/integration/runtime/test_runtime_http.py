@@ -152,7 +152,7 @@ async def test_compiled_page_can_be_read_until_it_is_deleted(door: Door) -> None
         status, content_type, text = await read(door, folder + name)
         assert (status, content_type, bool(text)) == (200, kind, True)
     assert (await read(door, result.output.vendor_url + "vue.js"))[:2] == (200, "text/javascript")
-    assert (await read(door, folder + "../../vendor/exports.json"))[0] == 404
+    assert (await read(door, folder + "../../vendor/manifest.json"))[0] == 404
     await delete_output(door.session, door.url, result.output.output_id)
     status, _, text = await read(door, folder)
     assert status == 404
@@ -252,7 +252,7 @@ async def test_caller_that_goes_away_cancels_its_compile(door: Door) -> None:
         ("POST", "compiles", "{}", 422, "RUNTIME_REQUEST_INVALID"),
         ("POST", "compiles", "x" * 100_000, 413, "HTTP_413"),
         ("GET", "outputs/unknown/index.html", None, 404, "RUNTIME_OUTPUT_UNAVAILABLE"),
-        ("GET", "vendor/exports.json", None, 404, "RUNTIME_FILE_UNKNOWN"),
+        ("GET", "vendor/manifest.json", None, 404, "RUNTIME_FILE_UNKNOWN"),
         ("GET", "vendor/..%2f..%2fpackage.json", None, 404, "RUNTIME_FILE_UNKNOWN"),
         ("GET", "vendor/unknown.js", None, 404, "RUNTIME_FILE_UNKNOWN"),
         ("GET", "unknown", None, 404, "HTTP_404"),
