@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, STOP_WAIT_S, Child, Keeper, Say, StartRefused, make_room
-from pagegate.deploy.setting_values import DAY_S
 
+WEEK_S = 7 * 24 * 3600.0
 READY_WORDS = "pagegate is at"
 ADDRESS_FILE = "address"  # in the data folder while all three answer: where `pagegate user` finds the server
 
@@ -100,7 +100,7 @@ def _drain_wait_s(environment: Mapping[str, str]) -> float:
         grace_s = float(environment.get("DURABLE_JOB_DRAIN_GRACE_SECONDS", ""))
     except ValueError:
         return STOP_WAIT_S
-    return max(STOP_WAIT_S, min(grace_s, 7 * DAY_S) + 25.0)
+    return max(STOP_WAIT_S, min(grace_s, WEEK_S) + 25.0)
 
 
 @contextlib.contextmanager

@@ -112,3 +112,22 @@ def test_every_promise_that_the_source_names_can_be_looked_up() -> None:
     }
     assert sorted((path, name) for path, name in named if name not in promised) == []
     assert len(promised) > 80
+
+
+HEAVY = ("pydantic", "aiohttp", "sqlalchemy", "playwright", "PIL")
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("pagegate.deploy.lite", HEAVY),
+        ("pagegate.deploy.backend_process", ("playwright", "PIL")),
+        ("pagegate.deploy.runtime_process", ("playwright", "PIL", "sqlalchemy")),
+        ("pagegate.deploy.renderer_process", ("sqlalchemy", "alembic")),
+    ],
+)
+def test_no_process_carries_another_ones_libraries(module: str, absent: tuple[str, ...]) -> None:
+    """R1, and the memory of a small machine: each of these lives as long as the server."""
+    code = f"import sys, {module}; print([name for name in {absent!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
