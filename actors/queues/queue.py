@@ -181,13 +181,13 @@ class JobQueue(Actor):
 
     async def _sweep(self) -> None:
         """Rescue every job whose lease has run out, one transaction each: a bad row never hides the next (Q5)."""
-        after_id = 0
+        after_id, bad_rows = 0, 0
         try:
             while True:
                 async with self._db.read() as tx:
                     page = await jobs.list_expired(tx, self._kind, limit=_SWEEP_PAGE_ROWS, after_id=after_id)
                 for expired in page:
-                    await self._rescue(expired)
+                    bad_rows += not await self._rescue(expired, explain=bad_rows == 0)
                 if len(page) < _SWEEP_PAGE_ROWS:
                     break
                 after_id = page[-1].id
@@ -207,16 +207,24 @@ class JobQueue(Actor):
                 self._state = freed(self._state, place)
         self._answer_drained()
 
-    async def _rescue(self, expired: ExpiredJob) -> None:
+    async def _rescue(self, expired: ExpiredJob, *, explain: bool) -> bool:
+        """False for a row that no rescue can move; only the first of a sweep is explained, there may be many."""
         try:
             async with self._db.write() as tx:
                 state = await jobs.rescue_job(tx, self._kind, expired.id, expired.fence, self._lease_losses_max)
         except DatabaseUnavailable:
             raise
-        except Exception:
-            log.exception("job.rescue_failed", kind=self._kind, job_id=expired.id)
-            return
+        except Exception as error:
+            log.error(  # noqa: TRY400 - with its trace once, not for each row
+                "job.rescue_failed",
+                kind=self._kind,
+                job_id=expired.id,
+                reason=type(error).__name__,
+                exc_info=error if explain else None,
+            )
+            return False
         if state is not None:
             log.warning("job.rescued", kind=self._kind, job_id=expired.id, attempt=expired.fence, state=state)
             if self._on_rescued is not None:
                 self._on_rescued(expired.id)
+        return True

@@ -93,7 +93,7 @@ class JobWorker(Actor):
                 self._job_timers = [self.every(self._times.heartbeat_s, RenewalDue())]
                 self._work = self.spawn(self._execute(job), then=Executed)
             case Renew(job, sent_s):
-                self.spawn(self._renew(job), then=lambda ended: Renewed(sent_s, ended))
+                self.spawn(self._renew(job), then=lambda ended: Renewed(job.lease, sent_s, ended))
             case StopWork():
                 assert self._work is not None
                 self._work.cancel()

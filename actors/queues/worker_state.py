@@ -11,8 +11,9 @@ import pykka
 
 from pagegate.actors.kernel import Asks, ChildEnded
 from pagegate.actors.queues.kinds import TryLater
+from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
-from pagegate.storage.lease import LeaseLost
+from pagegate.storage.lease import Lease, LeaseLost
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ class StopDue:
 
 @dataclass(frozen=True)
 class Renewed:
+    """`lease`: what was renewed. The answer may come when the worker has long had its next job."""
+
+    lease: Lease
     sent_s: float
     ended: ChildEnded[bool]  # True: a cancel was requested
 
@@ -158,7 +162,7 @@ def decide(state: State, message: Any, now_s: float, times: LeaseTimes) -> tuple
             return Working(job, queue, stop_at_s), [Execute(job), WatchLease(stop_at_s)]
         case Working(renewing=False), RenewalDue():
             return replace(state, renewing=True), [Renew(state.job, now_s)]
-        case Working(), Renewed(sent_s, ended):
+        case Working(), Renewed(lease, sent_s, ended) if lease == state.job.lease:
             return _renewed(replace(state, renewing=False), sent_s, ended, times)
         case Working(), StopDue() if now_s >= state.stop_at_s:
             return _stop(state, "lease_lost")
@@ -201,6 +205,8 @@ def _executed(state: Working, ended: ChildEnded[None]) -> tuple[State, list[Effe
         return writing, [Write(state.job, state.stopping)]
     if isinstance(error, TryLater):
         return writing, [Write(state.job, "retry", error)]
+    if isinstance(error, DatabaseUnavailable):
+        return writing, [Write(state.job, "retry", TryLater("DATABASE_UNAVAILABLE", str(error)))]
     # Not the page's fault and not known to be anybody's: it is counted, so that a bug cannot retry for ever.
     bug = TryLater("JOB_CRASHED", f"the job stopped with an unexpected {type(error).__name__}")
     return writing, [Write(state.job, "retry", bug)]

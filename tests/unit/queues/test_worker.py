@@ -44,8 +44,8 @@ def executed(error: BaseException | None = None) -> Executed:
     return Executed(ChildEnded(error=error))
 
 
-def renewed(sent_s: float, value: bool = False, error: BaseException | None = None) -> Renewed:
-    return Renewed(sent_s, ChildEnded(value=value, error=error))
+def renewed(sent_s: float, value: bool = False, error: BaseException | None = None, job: ClaimedJob = JOB) -> Renewed:
+    return Renewed(job.lease, sent_s, ChildEnded(value=value, error=error))
 
 
 def test_the_deadline_counts_from_before_the_claim_was_sent_and_leaves_a_margin() -> None:
@@ -143,3 +143,14 @@ def test_only_the_end_of_the_lease_interrupts_the_last_write() -> None:
 def test_late_news_about_a_job_that_is_over_change_nothing() -> None:
     for late in (renewed(1.0), executed(), StopDue(), RenewalDue(), CancelJob(7), ReleaseJob()):
         assert decide(Idle(), late, 200.0, TIMES) == (Idle(), [])
+
+
+@pytest.mark.parametrize("answer", [{"error": LeaseLost()}, {"value": True}, {"value": False}])
+def test_a_late_answer_about_the_job_before_does_nothing_to_the_next_one(answer: dict[str, Any]) -> None:
+    """A heartbeat that was under way when its job ended finds no lease any more: that is no news about the next job."""
+    before = ClaimedJob(Lease("ai_page_mutation_jobs", 6, "me:0", 1, 0), cast(Any, None))
+    state = working(renewing=True)
+    assert decide(state, renewed(150.0, job=before, **answer), 151.0, TIMES) == (state, [])
+    again = ClaimedJob(Lease("ai_page_mutation_jobs", 7, "me:0", 2, 0), cast(Any, None))
+    state = working(job=again)
+    assert decide(state, renewed(150.0, **answer), 151.0, TIMES) == (state, [])
