@@ -80,6 +80,7 @@ class Lane:
         *,
         db: Database | None = None,
         poll_s: float = 0.05,
+        sweep_s: float = 0.05,
     ) -> None:
         self.world, self.kind, self.pulse = world, kind, Pulse()
         through = db or world.db
@@ -91,7 +92,7 @@ class Lane:
             self.workers,
             times,
             poll_s=poll_s,
-            sweep_s=0.05,
+            sweep_s=sweep_s,
             pulse=self.pulse,
         )
 
