@@ -7,7 +7,7 @@ command makes no sense or the machine failed; the processes use those of `proces
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,10 @@ app = typer.Typer(
 )
 user_app = typer.Typer(help="Users and tokens of a running server, over HTTP.", no_args_is_help=True)
 app.add_typer(user_app, name="user")
+lanes_app = typer.Typer(help="Lanes of a running server: look, pause, resume.")
+app.add_typer(lanes_app, name="lanes")
+jobs_app = typer.Typer(help="Jobs of a running server: look, cancel, retry.", no_args_is_help=True)
+app.add_typer(jobs_app, name="jobs")
 
 EnvFile = Annotated[Path | None, typer.Option("--env-file", help="Settings, as in deploy/.env.example.")]
 Host = Annotated[str | None, typer.Option(help="Where to listen.")]
@@ -32,6 +36,10 @@ Token = Annotated[
     str | None, typer.Option(envvar="PAGEGATE_TOKEN", help="An administrator's token. Default: the operator's.")
 ]
 Data = Annotated[Path, typer.Option(envvar="PAGEGATE_DATA", help="The data folder of `pagegate lite`.")]
+AsJson = Annotated[bool, typer.Option("--json", help="What the server answered, as JSON.")]
+Lane = Annotated[str, typer.Argument(help="As `pagegate lanes` names it.")]
+JobId = Annotated[int, typer.Argument(min=1, help="As `pagegate jobs list` shows it.")]
+JobStatus = Literal["pending", "running", "succeeded", "failed", "cancelled", "skipped"]
 
 
 def _version(wanted: bool) -> None:
@@ -142,7 +150,7 @@ def user_create(
     """Create a user and print its first token, which is shown this once."""
     from pagegate.deploy.users import create_user
 
-    raise typer.Exit(create_user(name, admin=admin, url=url, token=token, data=data))
+    raise typer.Exit(create_user(name, admin=admin, server=_server(url, token, data)))
 
 
 @user_app.command("list")
@@ -150,7 +158,7 @@ def user_list(url: Url = None, token: Token = None, data: Data = Path("data")) -
     """List users and their tokens."""
     from pagegate.deploy.users import list_users
 
-    raise typer.Exit(list_users(url=url, token=token, data=data))
+    raise typer.Exit(list_users(_server(url, token, data)))
 
 
 @user_app.command("revoke")
@@ -163,7 +171,103 @@ def user_revoke(
     """Revoke a token."""
     from pagegate.deploy.users import revoke_token
 
-    raise typer.Exit(revoke_token(token_id, url=url, token=token, data=data))
+    raise typer.Exit(revoke_token(token_id, _server(url, token, data)))
+
+
+@lanes_app.callback(invoke_without_command=True)
+def lanes(
+    context: typer.Context,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """Show every lane: depths, ages, lag, rescues, and what runs where."""
+    if context.invoked_subcommand is not None:
+        _refuse_options_before(context, context.invoked_subcommand)
+        return
+    from pagegate.deploy.operating import show_lanes
+
+    raise typer.Exit(show_lanes(_server(url, token, data), as_json=as_json))
+
+
+@lanes_app.command("pause")
+def lanes_pause(lane: Lane, url: Url = None, token: Token = None, data: Data = Path("data")) -> None:
+    """Let no replica claim from a lane, through restarts too; running jobs go on."""
+    from pagegate.deploy.operating import change_lane
+
+    raise typer.Exit(change_lane(_server(url, token, data), lane, "pause"))
+
+
+@lanes_app.command("resume")
+def lanes_resume(lane: Lane, url: Url = None, token: Token = None, data: Data = Path("data")) -> None:
+    """Let a paused lane be claimed from again."""
+    from pagegate.deploy.operating import change_lane
+
+    raise typer.Exit(change_lane(_server(url, token, data), lane, "resume"))
+
+
+@jobs_app.command("list")
+def jobs_list(
+    lane: Annotated[str | None, typer.Option(help="As `pagegate lanes` names it. Default: page writes.")] = None,
+    status: Annotated[JobStatus | None, typer.Option(help="Only jobs in this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    before: Annotated[int | None, typer.Option(min=1, help="Only jobs with a smaller id: the next page.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """List jobs, newest first."""
+    from pagegate.deploy.operating import list_jobs
+
+    wanted = {"lane": lane, "status": status, "limit": limit, "before": before}
+    raise typer.Exit(list_jobs(_server(url, token, data), wanted, as_json=as_json))
+
+
+@jobs_app.command("show")
+def jobs_show(
+    lane: Lane,
+    job_id: JobId,
+    as_json: AsJson = False,
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """Show everything about one job."""
+    from pagegate.deploy.operating import show_job
+
+    raise typer.Exit(show_job(_server(url, token, data), lane, job_id, as_json=as_json))
+
+
+@jobs_app.command("cancel")
+def jobs_cancel(lane: Lane, job_id: JobId, url: Url = None, token: Token = None, data: Data = Path("data")) -> None:
+    """Cancel a job: a pending one ends now, a running one soon."""
+    from pagegate.deploy.operating import change_job
+
+    raise typer.Exit(change_job(_server(url, token, data), lane, job_id, "cancel"))
+
+
+@jobs_app.command("retry")
+def jobs_retry(lane: Lane, job_id: JobId, url: Url = None, token: Token = None, data: Data = Path("data")) -> None:
+    """Retry a failed job as a new one, as long as nobody was told of its failure."""
+    from pagegate.deploy.operating import change_job
+
+    raise typer.Exit(change_job(_server(url, token, data), lane, job_id, "retry"))
+
+
+def _refuse_options_before(context: typer.Context, command: str) -> None:
+    """An option that stands before the subcommand would silently not be the subcommand's."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"options stand behind `{command}`, not before it")
+
+
+def _server(url: str | None, token: str | None, data: Path) -> Any:
+    from pagegate.deploy.talking import Server
+
+    return Server(url, token, data)
 
 
 def _process(name: str, env_file: Path | None, **given: Any) -> None:

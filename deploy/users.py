@@ -1,31 +1,16 @@
-"""`pagegate user …`: users and tokens of a running server, over its HTTP door only (O8).
+"""`pagegate user …`: users and tokens of a running server, over its HTTP door only (O8). Owns nothing."""
 
-Owns nothing. The server is the given one, else the one whose address `pagegate lite` left in its data folder; the token
-is the given one, else the operator's, which the Backend keeps in the same folder.
-"""
-
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.table import Table
 
-from pagegate.deploy.client import Api, ApiRefused, ServerUnreachable
-from pagegate.deploy.lite import ADDRESS_FILE
+from pagegate.deploy.client import Api
 from pagegate.deploy.report import console_of
-
-T = TypeVar("T")
-
-DEFAULT_URL = "http://127.0.0.1:8080"
+from pagegate.deploy.talking import Server, talk
 
 
-class NoToken(Exception):
-    """There is no token to speak to the server with; the text says where one comes from."""
-
-
-def create_user(name: str, *, admin: bool, url: str | None, token: str | None, data: Path) -> int:
+def create_user(name: str, *, admin: bool, server: Server) -> int:
     """Print the new user's token on stdout, and nothing else there."""
 
     async def create(api: Api) -> int:
@@ -35,10 +20,10 @@ def create_user(name: str, *, admin: bool, url: str | None, token: str | None, d
         sys.stdout.write(made["token"]["token"] + "\n")
         return 0
 
-    return _run(create, url, token, data)
+    return talk("user", server, create)
 
 
-def list_users(*, url: str | None, token: str | None, data: Path) -> int:
+def list_users(server: Server) -> int:
     """A table of users and tokens; no secret is in it, the server does not know any."""
 
     async def show(api: Api) -> int:
@@ -54,7 +39,7 @@ def list_users(*, url: str | None, token: str | None, data: Path) -> int:
         console_of(sys.stdout).print(table)
         return 0
 
-    return _run(show, url, token, data)
+    return talk("user", server, show)
 
 
 def _rows(user: dict[str, Any], tokens: list[dict[str, Any]]) -> list[list[str]]:
@@ -64,7 +49,7 @@ def _rows(user: dict[str, Any], tokens: list[dict[str, Any]]) -> list[list[str]]
     return [(who if number == 0 else ["", "", ""]) + row for number, row in enumerate(rows or [["", "", ""]])]
 
 
-def revoke_token(token_id: int, *, url: str | None, token: str | None, data: Path) -> int:
+def revoke_token(token_id: int, server: Server) -> int:
     """From the next request on the token is useless."""
 
     async def revoke(api: Api) -> int:
@@ -72,35 +57,4 @@ def revoke_token(token_id: int, *, url: str | None, token: str | None, data: Pat
         sys.stderr.write(f"token {token_id} is revoked\n")
         return 0
 
-    return _run(revoke, url, token, data)
-
-
-def _run(command: Callable[[Api], Awaitable[int]], url: str | None, token: str | None, data: Path) -> int:
-    async def speak() -> int:
-        async with Api(url or find_url(data) or DEFAULT_URL, token or operator_token(data)) as api:
-            return await command(api)
-
-    try:
-        return asyncio.run(speak())
-    except (ApiRefused, ServerUnreachable, NoToken) as error:
-        sys.stderr.write(f"pagegate user: {error}\n")
-        return 1
-
-
-def find_url(data: Path) -> str | None:
-    """The address that `pagegate lite` left, if one runs on this folder."""
-    try:
-        return (data / ADDRESS_FILE).read_text("utf-8").strip() or None
-    except OSError:
-        return None
-
-
-def operator_token(data: Path) -> str:
-    """Raises `NoToken`."""
-    try:
-        return (data / "operator_token").read_text("utf-8").strip()
-    except OSError as error:
-        raise NoToken(
-            f"no token: give one with --token, or --data with the folder of the running server ({data} has none: "
-            f"{error.strerror})"
-        ) from error
+    return talk("user", server, revoke)

@@ -5,7 +5,7 @@ Owns no state. PSS counts a shared page once over all who share it, so the sum o
 
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,17 +47,6 @@ def quantile(values: Sequence[float], share: float) -> float:
     assert values, "nothing was measured"
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
-async def in_turns(
-    rounds: int, warm_ups: int, *sides: tuple[Series, Callable[[Series], Coroutine[Any, Any, None]]]
-) -> None:
-    """Run every side once a round; the warm-ups are thrown away."""
-    for number in range(warm_ups + rounds):
-        for series, once in sides:
-            await once(series)
-            if number < warm_ups:
-                series.values_ms.clear()
 
 
 def pss_mb_by_role(pid: int) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """`pagegate bench`, put together: measure, compare with the goals, print a table, write JSON.
 
-Owns the goals, which are ratios within one run, and the order: mailboxes, gate, server, memory. Missing a goal is told,
+Owns the goals, which are ratios within one run, and the order: mailboxes, rounds, memory. Missing a goal is told,
 not an error: a busy machine is no broken build.
 """
 
@@ -19,21 +19,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pagegate.deploy.bench.mailboxes import measure_mailboxes
-from pagegate.deploy.bench.measure import Series, pss_mb_by_role
-from pagegate.deploy.bench.stages import (
-    FIXTURE,
-    CommitFigures,
-    GateFigures,
-    bench_server,
-    measure_commits,
-    measure_gate,
-)
-from pagegate.deploy.bench.usual import FULL_CHROMIUM, BuildFailed, ViteProject
+from pagegate.deploy.bench.measure import pss_mb_by_role
+from pagegate.deploy.bench.stages import FIXTURE, Figures, Rounds, bench_server
+from pagegate.deploy.bench.usual import FULL_CHROMIUM, BuildFailed, UsualBrowser, ViteProject
 from pagegate.deploy.client import ApiRefused, ServerUnreachable
 from pagegate.deploy.deck import Deck
 from pagegate.deploy.demo import DemoFailed
+from pagegate.deploy.gate import LocalGate
 from pagegate.deploy.logs import configure_logs
 from pagegate.deploy.report import console_of
+from pagegate.runtime.contract import Canvas
 from pagegate.runtime.node_worker import find_node, runtime_home
 
 IDLE_PSS_MB_MAX = 700.0
@@ -73,42 +68,42 @@ def run_bench(json_file: Path | None, rounds: int) -> int:
 
 async def _measure(console: Console, rounds: int) -> dict[str, Any]:
     page = Deck().page(FIXTURE)
-    home = runtime_home()
+    width_px, height_px = page.canvas
+    say = _teller(console)
     with tempfile.TemporaryDirectory(prefix="pagegate-bench-") as temporary:
         root = Path(temporary)
-        node = await asyncio.to_thread(find_node, None)
         (root / "vite").mkdir()
-        project = ViteProject.create(root / "vite", Deck().folder, page.file.name, node, home / "node_modules")
-        say = _teller(console)
+        node = await asyncio.to_thread(find_node, None)
+        vite = ViteProject.create(root / "vite", Deck().folder, page.file.name, node, runtime_home() / "node_modules")
+        dist = await vite.build()
         say("messages: the kernel beside threads")
         mailboxes = await measure_mailboxes()
-        say(f"compile and attempt: {rounds} runs each, in turns with the usual way")
-        gate = await measure_gate(project, rounds)
-        say(f"server: {rounds} commits, in turns with a plain script")
         async with bench_server(root / "data") as (server, api, project_id):
             await asyncio.sleep(QUIET_S)
-            fresh_mb = pss_mb_by_role(server.pid)
-            commits = await measure_commits(api, project_id, project, rounds)
+            memory = {"fresh": pss_mb_by_role(server.pid)}
+            say(f"{rounds} rounds: a compile and an attempt, a commit on a server, and the usual way, in turns")
+            gate = LocalGate(Canvas(width_px=width_px, height_px=height_px))
+            async with gate, UsualBrowser(dist) as browser:
+                figures = await Rounds(gate, api, project_id, vite, browser).run(rounds)
             await asyncio.sleep(QUIET_S)
-            idle_mb = pss_mb_by_role(server.pid)
+            memory["idle after work"] = pss_mb_by_role(server.pid)
             say("memory: waiting a minute for the spare browser to be let go")
             await asyncio.sleep(LET_GO_S)
-            rested_mb = pss_mb_by_role(server.pid)
-    memory = {"fresh": fresh_mb, "idle after work": idle_mb, "a minute later": rested_mb}
-    goals = _goals(gate, commits, memory)
-    _print(console, gate, commits, mailboxes, memory, goals)
-    return _as_json(rounds, gate, commits, mailboxes, memory, goals)
+            memory["a minute later"] = pss_mb_by_role(server.pid)
+    goals = _goals(figures, memory)
+    _print(console, figures, mailboxes, memory, goals)
+    return _as_json(rounds, figures, mailboxes, memory, goals)
 
 
 def _teller(console: Console) -> Callable[[str], None]:
     return lambda line: console.print(f"bench  {line}", markup=False)
 
 
-def _goals(gate: GateFigures, commits: CommitFigures, memory: dict[str, dict[str, float]]) -> list[Goal]:
-    compile_ratio = gate.vite_build.p50_ms / gate.compile.p50_ms
-    attempt_ratio = gate.usual_attempt.p50_ms / gate.attempt.p50_ms
-    over_sum = commits.commit.p50_ms / (gate.compile.p50_ms + gate.attempt.p50_ms)
-    script_ratio = commits.script.p50_ms / commits.commit.p50_ms
+def _goals(figures: Figures, memory: dict[str, dict[str, float]]) -> list[Goal]:
+    compile_ratio = figures.build.p50_ms / figures.compile.p50_ms
+    attempt_ratio = figures.usual.p50_ms / figures.attempt.p50_ms
+    over_sum = figures.commit.p50_ms / (figures.compile.p50_ms + figures.attempt.p50_ms)
+    script_ratio = figures.script.p50_ms / figures.commit.p50_ms
     idle_mb = max(sum(memory["fresh"].values()), sum(memory["idle after work"].values()))
     rested = "spare browser" not in memory["a minute later"]
     return [
@@ -123,14 +118,13 @@ def _goals(gate: GateFigures, commits: CommitFigures, memory: dict[str, dict[str
 
 def _print(
     console: Console,
-    gate: GateFigures,
-    commits: CommitFigures,
+    figures: Figures,
     mailboxes: dict[str, float],
     memory: dict[str, dict[str, float]],
     goals: list[Goal],
 ) -> None:
     times = Table("", "P50 ms", "P95 ms", "runs", box=None, header_style="bold", title="times", title_justify="left")
-    for series in _series(gate, commits):
+    for series in figures.all():
         times.add_row(series.name, f"{series.p50_ms:.1f}", f"{series.p95_ms:.1f}", str(len(series.values_ms)))
     sizes = Table("PSS in MB", *memory, box=None, header_style="bold", title="memory", title_justify="left")
     for role in dict.fromkeys(role for shares in memory.values() for role in shares):
@@ -153,23 +147,9 @@ def _print(
         console.print(table)
 
 
-def _series(gate: GateFigures, commits: CommitFigures) -> list[Series]:
-    stages = [Series(f"  {name.removesuffix('_ms')}", stage.values_ms) for name, stage in commits.stages.items()]
-    return [
-        gate.compile,
-        gate.vite_build,
-        gate.attempt,
-        gate.usual_attempt,
-        commits.commit,
-        *(stage for stage in stages if stage.values_ms),
-        commits.script,
-    ]
-
-
 def _as_json(
     rounds: int,
-    gate: GateFigures,
-    commits: CommitFigures,
+    figures: Figures,
     mailboxes: dict[str, float],
     memory: dict[str, dict[str, float]],
     goals: list[Goal],
@@ -178,7 +158,7 @@ def _as_json(
         "rounds": rounds,
         "fixture": FIXTURE,
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
-        "times": {series.name.strip(): series.as_json() for series in _series(gate, commits)},
+        "times": {series.name.strip(): series.as_json() for series in figures.all()},
         "memory_pss_mb": {name: {role: round(mb, 1) for role, mb in shares.items()} for name, shares in memory.items()},
         "messages_per_second": {name: round(rate) for name, rate in mailboxes.items()},
         "goals": [goal.__dict__ for goal in goals],
