@@ -4,14 +4,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, text, update
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Database, dialect_of
-from pagegate.storage.migrations import SchemaTooNew, SchemaTooOld, check_schema, head_revision, migrate
+from pagegate.storage.migrations import SchemaTooNew, SchemaTooOld, _config, check_schema, head_revision, migrate
 from tests.services import PostgresServer
+from tests.world import World
 
 
 def empty_database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -93,6 +95,32 @@ async def test_migrating_again_changes_nothing(empty_url: str) -> None:
     async with db.read() as tx:
         await check_schema(tx)
         assert (await tx.execute(schema.users.select())).one().name == "ada"
+    await db.close()
+
+
+async def test_a_database_of_the_first_version_is_upgraded_with_what_is_in_it(empty_url: str) -> None:
+    db = await Database.open(empty_url)
+    world = World(db)
+
+    def install_first(connection: Connection) -> None:
+        command.upgrade(_config(connection), "0001")
+
+    async with db.write() as tx:
+        await tx.conn.run_sync(install_first)
+    await world.settle_in()
+    submitted = await world.submit("a", "b")
+    with pytest.raises(SchemaTooOld):
+        await checked(db)
+    await migrate(empty_url)
+    await checked(db)
+    table = schema.ai_page_mutation_jobs
+    failed = {"status": "failed", "finished_at_ms": 1, "attempt": 1}
+    async with db.write() as tx:
+        await tx.execute(update(table).values(status="running", worker_id="w", lease_expires_at=1))
+        await tx.execute(update(table).where(table.c.id == submitted.job_ids[0]).values(**failed))
+        tasks = schema.ai_agent_external_tasks
+        await tx.execute(update(tasks).where(tasks.c.id == 1).values(state="failed", finished_at_ms=1))
+        await tx.execute(update(tasks).where(tasks.c.id == 1).values(state="pending", finished_at_ms=None))
     await db.close()
 
 
