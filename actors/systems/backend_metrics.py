@@ -6,7 +6,7 @@ counters and histograms are this process's own and never fall. A lane is a kind 
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from pagegate.storage import jobs, renders
+from pagegate.storage import lane_views, renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.runtime_state import RuntimeState
@@ -21,6 +21,13 @@ class BackendMetrics:
         self._oldest = Gauge(
             "pagegate_queue_oldest_seconds", "Age of the oldest live job.", ["lane", "state"], registry=registry
         )
+        self._lag = Gauge(
+            "pagegate_queue_lag_seconds",
+            "How long the job that has waited longest could have been running.",
+            ["lane"],
+            registry=registry,
+        )
+        self._paused = Gauge("pagegate_lane_paused", "1 while nobody may claim.", ["lane"], registry=registry)
         self._renders = Gauge("pagegate_render_requests", "Live renders.", ["klass", "state"], registry=registry)
         self._state = Gauge("pagegate_runtime_state_bytes", "Bytes of previews and progress.", registry=registry)
         self._wait = Histogram(
@@ -46,13 +53,16 @@ class BackendMetrics:
 
     async def refresh(self, db: Database, state: RuntimeState) -> None:
         """Set the gauges to what is true now; without a database the old values are dropped, not kept."""
-        for gauge in (self._depth, self._oldest, self._renders):
+        for gauge in (self._depth, self._oldest, self._lag, self._paused, self._renders):
             gauge.clear()
         self._state.set(state.bytes_used() or 0)
         try:
             async with db.read() as tx:
                 for lane in self._lanes:
-                    counts = await jobs.queue_counts(tx, lane)
+                    view = await lane_views.look_at_lane(tx, lane)
+                    counts = view.counts
+                    self._lag.labels(lane).set((view.lag_ms or 0) / 1000)
+                    self._paused.labels(lane).set(view.state.pause is not None)
                     self._depth.labels(lane, "pending").set(counts.pending)
                     self._depth.labels(lane, "running").set(counts.running)
                     self._oldest.labels(lane, "pending").set((counts.oldest_pending_age_ms or 0) / 1000)

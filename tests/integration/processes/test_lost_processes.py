@@ -28,6 +28,7 @@ from tests.integration.processes.serving import (
 from tests.services import PostgresServer
 
 RUNNING = f'pagegate_queue_jobs{{lane="{PAGE_MUTATION}",state="running"}}'
+PAUSED = f'pagegate_lane_paused{{lane="{PAGE_MUTATION}"}}'
 RESCUES = f'pagegate_job_rescues_total{{lane="{PAGE_MUTATION}"}}'
 STREAMS = "pagegate_http_streams"
 
@@ -218,6 +219,7 @@ async def test_two_replicas_share_a_lane_and_a_pause_holds_on_both(
             await serve.stop()
             await serve.start()
         assert {row.attempt for row in await job_rows(postgres_url)} == {0}, "a pause survives a restart"
+        assert [(await gauges(serve))[PAUSED] for serve in (first, second)] == [1, 1]
         await other.call("POST", f"/lanes/{PAGE_MUTATION}/resume")
         for run_id in runs:
             expect_one_of_everything(*await finished(other, run_id))
