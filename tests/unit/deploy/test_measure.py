@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pagegate.deploy.bench.measure import Series, in_turns, pss_mb_by_role, quantile, role_of
+from pagegate.deploy.bench.measure import pss_mb_by_role, quantile, role_of
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,6 @@ from pagegate.deploy.bench.measure import Series, in_turns, pss_mb_by_role, quan
 )
 def test_a_quantile_is_a_value_that_was_measured(values: list[float], share: float, wanted: float) -> None:
     assert quantile(values, share) == wanted
-
-
-async def test_sides_run_in_turns_and_warm_ups_are_thrown_away() -> None:
-    ran: list[str] = []
-    ours, theirs = Series("ours"), Series("theirs")
-
-    async def once(series: Series) -> None:
-        ran.append(series.name)
-        series.values_ms.append(float(len(ran)))
-
-    await in_turns(2, 1, (ours, once), (theirs, once))
-    assert ran == ["ours", "theirs"] * 3
-    assert (ours.values_ms, theirs.values_ms) == ([3.0, 5.0], [4.0, 6.0])
 
 
 def test_the_memory_of_a_tree_counts_children_too() -> None:
