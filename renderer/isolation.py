@@ -69,19 +69,19 @@ def modes(is_root: bool) -> tuple[Mode, ...]:
 
 
 def find_chromium(given: Path | None = None) -> Path:
-    """The browser to start: the given path, `PAGEGATE_CHROMIUM`, Debian's places, Playwright's own download.
+    """The browser to start: the given path, `RENDERER_CHROMIUM`, Debian's places, Playwright's own download.
 
     Raises `NoBrowser`. The headless shell comes first: it starts in half the time and takes half the memory.
     """
-    wanted = given or (Path(named) if (named := os.environ.get("PAGEGATE_CHROMIUM")) else None)
+    wanted = given or (Path(named) if (named := os.environ.get("RENDERER_CHROMIUM")) else None)
     if wanted is not None:
         if not os.access(wanted, os.X_OK):
-            raise NoBrowser(f"{wanted.name} is not an executable file; check PAGEGATE_CHROMIUM")
+            raise NoBrowser(f"{wanted.name} is not an executable file; check RENDERER_CHROMIUM")
         return wanted
     for place in (*map(Path, _PLACES), *_downloaded()):
         if os.access(place, os.X_OK):
             return place
-    raise NoBrowser("no Chromium found; install chromium-headless-shell or set PAGEGATE_CHROMIUM")
+    raise NoBrowser("no Chromium found; install chromium-headless-shell or set RENDERER_CHROMIUM")
 
 
 def _downloaded() -> Iterator[Path]:

