@@ -80,17 +80,17 @@ class Timer:
 class Reply(Generic[T]):
     """An answer that is owed: made by `Actor.defer_reply()`, given once, later, from another handler."""
 
-    def __init__(self, target: LoopFuture[T] | None, owed: set["Reply[Any]"]) -> None:
+    def __init__(self, target: LoopFuture[T] | None, owed: dict["Reply[Any]", None]) -> None:
         self._target, self._owed = target, owed
-        owed.add(self)
+        owed[self] = None
 
     def give(self, value: T) -> None:
-        self._owed.discard(self)
+        self._owed.pop(self, None)
         if self._target is not None:
             self._target.set(value)
 
     def fail(self, error: BaseException) -> None:
-        self._owed.discard(self)
+        self._owed.pop(self, None)
         if self._target is not None:
             self._target.set_exception((type(error), error, None))
 
@@ -117,9 +117,9 @@ class Actor(pykka.Actor):
         super().__init__()
         # Mangled names: a subclass's own `_children` or `_timers` must not collide with these.
         self.__life = object()
-        self.__children: set[asyncio.Task[None]] = set()
+        self.__children: dict[asyncio.Task[Any], None] = {}  # in the order of their start, which is that of their end
         self.__timers: list[Timer] = []
-        self.__owed: set[Reply[Any]] = set()
+        self.__owed: dict[Reply[Any], None] = {}
         self.__asker: LoopFuture[Any] | None = None
         self.__deferred = False
 
@@ -137,14 +137,25 @@ class Actor(pykka.Actor):
 
     def spawn(
         self, work: Coroutine[Any, Any, T], then: Callable[[ChildEnded[T]], Any] | None = None
-    ) -> asyncio.Task[None]:
+    ) -> asyncio.Task[Any]:
         """Run `work` beside the mailbox; when it ended, `then(how it ended)` is the message that arrives here.
 
         Cancel the returned task to cancel the work. Without `then` a failure of the work is logged and nothing else.
         """
-        task = asyncio.get_running_loop().create_task(self._run_child(work, then))
-        self.__children.add(task)
-        task.add_done_callback(self.__children.discard)
+        task = asyncio.get_running_loop().create_task(work)
+        life = self.__life
+
+        # Not in a coroutine around the work: cancelled before its first step, that would never run and never tell.
+        def done(task: asyncio.Task[T]) -> None:
+            self.__children.pop(task, None)
+            ended = _end_of(task)
+            if then is not None:
+                self.actor_inbox.put(Envelope(_FromOwnLife(life, then(ended))))
+            elif ended.error is not None and not isinstance(ended.error, asyncio.CancelledError):
+                log.error("actor.child_failed", actor=type(self).__name__, exc_info=ended.error)
+
+        self.__children[task] = None
+        task.add_done_callback(done)
         return task
 
     def after(self, delay_s: float, message: Any) -> Timer:
@@ -248,22 +259,6 @@ class Actor(pykka.Actor):
         for reply in list(self.__owed):
             reply.fail(pykka.ActorDeadError(f"{self} ended before it answered"))
 
-    async def _run_child(self, work: Coroutine[Any, Any, T], then: Callable[[ChildEnded[T]], Any] | None) -> None:
-        life = self.__life
-        ended: ChildEnded[T]
-        try:
-            ended = ChildEnded(value=await work)
-        except asyncio.CancelledError as cancelled:
-            ended = ChildEnded(error=cancelled)
-        except Exception as error:
-            if then is None:
-                log.exception("actor.child_failed", actor=type(self).__name__)
-            ended = ChildEnded(error=error)
-        finally:
-            work.close()  # cancelled before its first step, it would warn that it was never awaited
-        if then is not None:
-            self.actor_inbox.put(Envelope(_FromOwnLife(life, then(ended))))
-
     def _timer(self, delay_s: float, period_s: float | None, message: Any) -> Timer:
         life = self.__life
 
@@ -283,6 +278,13 @@ class Actor(pykka.Actor):
         fresh.actor_stopped, fresh._actor_ref = self.actor_stopped, self._actor_ref
         fresh._actor_ref._actor_weakref = weakref.ref(fresh)
         return fresh
+
+
+def _end_of(task: asyncio.Task[T]) -> ChildEnded[T]:
+    if task.cancelled():
+        return ChildEnded(error=asyncio.CancelledError())
+    error = task.exception()
+    return ChildEnded(error=error) if error is not None else ChildEnded(value=task.result())
 
 
 @dataclass(frozen=True)

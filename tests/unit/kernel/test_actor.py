@@ -148,6 +148,24 @@ async def test_a_deferred_reply_is_given_by_a_later_message_while_others_are_han
     await stop(ref)
 
 
+async def test_a_child_that_is_cancelled_before_its_first_step_is_heard_of() -> None:
+    heard: list[ChildEnded[None]] = []
+
+    class Parent(Actor):
+        async def on_receive(self, message: Any) -> Any:
+            match message:
+                case "start and cancel":
+                    self.spawn(asyncio.sleep(3600), then=lambda ended: ended).cancel()
+                case ChildEnded():
+                    heard.append(message)
+
+    ref = Parent.start()
+    ref.tell("start and cancel")
+    await until(lambda: len(heard) == 1)
+    assert isinstance(heard[0].error, asyncio.CancelledError)
+    await stop(ref)
+
+
 async def test_what_an_earlier_life_sent_itself_is_not_heard_by_the_new_one() -> None:
     trace: list[str] = []
     ref = Counter.start(trace)
