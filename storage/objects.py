@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Objects:
     def local(cls, folder: Path) -> "Objects":
         """Objects as files below `folder`, which is made when missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(LocalStore(prefix=folder.resolve()))
+        return cls(LocalStore(prefix=folder.resolve(), automatic_cleanup=True))  # no folder stays behind its last file
 
     @classmethod
     def in_memory(cls) -> "Objects":
@@ -94,6 +95,21 @@ class Objects:
         """Remove an object; one that is not there is fine."""
         with contextlib.suppress(FileNotFoundError):
             await self._call("deleting", obstore.delete, self._store, key)
+
+    async def delete_older(self, prefix: str, age_s: float) -> int:
+        """Delete what has been below `prefix` for longer than `age_s`, by the store's clock; answers how much."""
+
+        def work() -> int:
+            before, deleted = datetime.now(UTC) - timedelta(seconds=age_s), 0
+            for page in obstore.list(self._store, prefix):
+                for found in page:
+                    if found["last_modified"] < before:
+                        with contextlib.suppress(FileNotFoundError):  # another replica was quicker
+                            obstore.delete(self._store, found["path"])
+                            deleted += 1
+            return deleted
+
+        return int(await self._call("tidying", work))
 
     async def check(self) -> None:
         """Ask the store for something that is not there: it answers, or `ObjectStoreUnavailable`."""

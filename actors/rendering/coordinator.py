@@ -38,6 +38,8 @@ class RenderLimits:
     attempts_max: int = 3
     budget_s: float = 120.0
     lease_s: float = 30.0
+    picture_ttl_s: float = 600.0  # a temporary picture that nobody fetched (S5)
+    collect_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class CancelRender:
 
 @dataclass(frozen=True)
 class _Tick:
+    pass
+
+
+@dataclass(frozen=True)
+class _Collect:
     pass
 
 
@@ -118,6 +125,7 @@ class RenderCoordinator(Actor):
 
     async def setup(self) -> None:
         self.every(self._tick_s, _Tick())
+        self.every(self._limits.collect_s, _Collect())
         self.actor_ref.tell(_Tick())
 
     async def on_receive(self, message: Any) -> Any:
@@ -134,6 +142,8 @@ class RenderCoordinator(Actor):
                 await self._driven(reserved, ended)
             case _Tick():
                 await self._tick()
+            case _Collect():
+                self.spawn(self._drive.collect_pictures(self._limits.picture_ttl_s))
             case _:
                 return await super().on_receive(message)
 

@@ -45,6 +45,7 @@ def wire_id(owner: str, attempt_id: int) -> str:
     return f"{owner.rsplit(':', 1)[-1][:12]}-{attempt_id}"
 
 
+_TEMPORARY = "renders/"
 _WAIT_S = 5.0
 _ATTEMPT_S = 60.0
 _BUSY_RETRY_MS = 1_000
@@ -120,9 +121,19 @@ class Drive:
         png = await worker.picture(result.attempt_id)
         if hashlib.sha256(png).hexdigest() != result.picture.sha256:
             raise AttemptUnknown
-        key = f"renders/{result.attempt_id}/{result.picture.sha256}.png"
+        key = f"{_TEMPORARY}{result.attempt_id}/{result.picture.sha256}.png"
         await self.objects.put(key, png)
         return key
+
+    async def collect_pictures(self, age_s: float) -> None:
+        """Delete temporary pictures that nobody fetched in time: of cancels, lost leases and crashes (S5)."""
+        try:
+            deleted = await self.objects.delete_older(_TEMPORARY, age_s)
+        except ObjectStoreUnavailable as error:
+            log.warning("render.pictures.not_collected", reason=str(error))
+            return
+        if deleted:
+            log.info("render.pictures.collected", pictures=deleted)
 
     async def _fail(self, reserved: AttemptLease, code: str, message: str) -> None:
         delay_s = _RETRY.first_s * _RETRY.factor ** (reserved.attempts_used - 1)
