@@ -27,7 +27,7 @@ from pagegate.renderer.contract import PageBases, RenderResult, Viewport
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import ArtifactManifest, AssetRef, Canvas, CompileRequest, EntryPage, Framework
 from pagegate.storage import renders
-from pagegate.storage.engine import Database
+from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import Lease
 from pagegate.storage.objects import StoredAsset
 from pagegate.storage.preview_artifacts import PreviewArtifacts
@@ -224,8 +224,12 @@ class PageCheck:
                 await asyncio.sleep(_ASK_AGAIN_S)  # it crashed and lives again; the request is a row
 
     async def _cancel_render(self, request_id: int) -> None:
-        async with self._db.write() as tx:
-            await renders.cancel_request(tx, request_id)
+        """Best effort, so that it hides no other error: the job's end, retry or rescue cancels it too (Q5)."""
+        try:
+            async with self._db.write() as tx:
+                await renders.cancel_request(tx, request_id)
+        except DatabaseUnavailable as error:
+            log.warning("render.request.not_cancelled", request_id=request_id, reason=str(error))
         if self._coordinator.is_alive():
             self._coordinator.tell(CancelRender(request_id))
 

@@ -27,6 +27,7 @@ from pagegate.actors.queues.worker_state import (
     Written,
     decide,
 )
+from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.lease import Lease, LeaseLost
 
@@ -128,6 +129,14 @@ def test_infrastructure_and_bugs_are_tried_later() -> None:
     assert write.error is not None
     assert write.error.code == "JOB_CRASHED"
     assert write.error.counts
+
+
+def test_a_database_that_does_not_answer_is_no_bug_of_the_job() -> None:
+    _, effects = decide(working(), executed(DatabaseUnavailable("cut off")), 120.0, TIMES)
+    (write,) = effects
+    assert isinstance(write, Write)
+    assert write.error is not None
+    assert (write.error.code, write.error.counts) == ("DATABASE_UNAVAILABLE", True)
 
 
 def test_only_the_end_of_the_lease_interrupts_the_last_write() -> None:
