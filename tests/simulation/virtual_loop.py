@@ -6,12 +6,17 @@ tasks interleave as they do between real threads, but in an order that a seed re
 
 There is nothing outside to wait for. When no timer is left and the simulation has not ended, nothing can ever happen
 again, and `Stuck` says so instead of hanging; so it does when only clocks go on ticking.
+
+A process of the simulation is a `Life`: whatever runs in a context whose `LIFE` it is. Between any two steps it can be
+frozen, and goes on later without having noticed, or be killed: then no line of it runs any more, no `finally` either.
 """
 
 import asyncio
+import heapq
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -30,21 +35,88 @@ class Stuck(Exception):
     """Every task waits, and nothing is left that could wake one."""
 
 
+class Life:
+    """One process, as the loop sees it: its steps run unless it is stopped."""
+
+    def __init__(self, loop: "VirtualLoop", name: str) -> None:
+        self.name = name
+        self.stopped = False
+        self.steps = 0
+        self._loop = loop
+        self._kept: list[asyncio.Handle] = []
+        self._fuse: tuple[int, Callable[[], None]] | None = None
+        self.context = copy_context()
+        self.context.run(LIFE.set, self)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` as a part of this process."""
+        return self._loop.create_task(work, context=self.context)
+
+    def stop(self) -> None:
+        """From now on none of its steps runs."""
+        self.stopped = True
+
+    def light_fuse(self, steps: int, then: Callable[[], None]) -> None:
+        """Stop it after so many of its steps, wherever it is then; `then` is called outside of it."""
+        self._fuse = (self.steps + steps, then)
+
+    def put_out_fuse(self) -> None:
+        self._fuse = None
+
+    def go_on(self) -> None:
+        """Run what it could not run while it was stopped."""
+        self.stopped = False
+        self._loop.take_up(self._kept)
+        self._kept = []
+
+    def may_run(self, step: asyncio.Handle) -> bool:
+        if self._fuse is not None and self.steps >= self._fuse[0]:
+            then = self._fuse[1]
+            self._fuse = None
+            self.stop()
+            then()
+        if self.stopped:
+            self._kept.append(step)
+            return False
+        self.steps += 1
+        return True
+
+
+LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
+
+
+class _Step(asyncio.Handle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        life = self._context.get(LIFE)  # type: ignore[attr-defined]  # asyncio's own handle has it
+        if life is None or life.may_run(self):
+            super()._run()
+
+
+class _TimedStep(asyncio.TimerHandle):
+    __slots__ = ()
+
+    def _run(self) -> None:
+        life = self._context.get(LIFE)  # type: ignore[attr-defined]  # as above
+        if life is None or life.may_run(self):
+            super()._run()
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """See the module. `chance` is the simulation's only source of randomness."""
+    """See the module. `chance` is the simulation's only source of randomness; `outside` is no process's context."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.chance = random.Random(seed)
+        self.outside: Context = copy_context()
         self._now_s = 0.0
-        really_select = self._selector.select  # type: ignore[attr-defined]  # of asyncio's selector loops
 
         def select(timeout: float | None = None) -> Any:
-            events = really_select(0)
-            if events or timeout == 0:
-                return events
+            if timeout == 0:
+                return []
             if timeout is None:
-                raise Stuck("every task waits, and no timer is left")
+                raise Stuck("every task waits, and no timer is left")  # nothing outside could wake one
             self._now_s += timeout
             if self._now_s > TOO_LONG_S:
                 raise Stuck("the simulation goes on and on")
@@ -54,6 +126,28 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._now_s
+
+    def call_outside(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+        """Call later, as a part of no process: what is on its way goes on when its sender is dead."""
+        return self.call_at(self._now_s + delay_s, callback, *args, context=self.outside)
+
+    def take_up(self, steps: list[asyncio.Handle]) -> None:
+        self._ready.extend(steps)  # type: ignore[attr-defined]  # of asyncio's base loop
+
+    # The two places where the base loop makes its handles.
+
+    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
+        step = _Step(callback, args, self, context)
+        self._ready.append(step)  # type: ignore[attr-defined]  # as above
+        return step
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        step = _TimedStep(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, step)  # type: ignore[attr-defined]  # as above
+        step._scheduled = True  # type: ignore[attr-defined]  # as above
+        return step
 
     def run_in_executor(  # type: ignore[override]  # answers a future that is done
         self, executor: object, func: Callable[..., T], *args: Any

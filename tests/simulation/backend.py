@@ -1,0 +1,137 @@
+"""A Backend of the simulation: its real actors, composed as `actors/systems/backend.py` does, between played edges.
+
+Owns one process: what it is made of, how it starts and how it ends. A new life under the same host name is another
+process with another owner, as after a restart; nothing of the old one is cleaned up.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pykka
+
+from pagegate.actors.agents.external_tasks import BatchesMayBeReady, ExternalTasks
+from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.runs import AgentRuns, RunLimits
+from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
+from pagegate.actors.jobs.page_mutation import PageMutation
+from pagegate.actors.kernel import ask, stop
+from pagegate.actors.queues.queue import Drain, JobQueue
+from pagegate.actors.queues.worker import JobWorker
+from pagegate.actors.queues.worker_state import Executed, LeaseTimes
+from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
+from pagegate.actors.rendering.drive import Drive
+from pagegate.actors.systems.backend import StateSweeper
+from pagegate.actors.tickets import Tickets
+from pagegate.storage.objects import Objects
+from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.runtime_state import MemoryState
+from tests.simulation.database import Server, Wire
+from tests.simulation.edges import RendererWire, Surroundings
+from tests.simulation.virtual_loop import Life, LoopClock
+
+SWEEP_S = 30.0
+ARTIFACT_TTL_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings of every Backend of one world."""
+
+    workers: int = 2
+    times: LeaseTimes = field(default_factory=lambda: LeaseTimes(lease_s=10.0, heartbeat_s=2.5))
+    renders: RenderLimits = field(default_factory=RenderLimits)
+    runs: RunLimits = field(default_factory=lambda: RunLimits(active_jobs_max=8, job_deadline_s=120.0))
+    check: CheckLimits = field(
+        default_factory=lambda: CheckLimits(
+            compile_deadline_s=10.0,
+            compile_request_timeout_s=12.0,
+            artifact_ttl_s=ARTIFACT_TTL_S,
+            render_queue_max=4,
+            render_workspace_queue_max=3,
+        )
+    )
+    infra_failures_max: int = 6
+    lease_losses_max: int = 3
+
+
+class _PlayedTickets:
+    def issue(self, artifact_id: str) -> str:
+        return "ticket"
+
+
+class Backend:
+    """One life of one process on a host. Start it, then kill, freeze or stop it."""
+
+    def __init__(self, server: Server, around: Surroundings, rules: Rules, host: str, life: int) -> None:
+        self.host, self.number = host, life
+        self.life = Life(server.loop, f"{host}{life}")
+        self.wire = Wire(server, self.life)
+        self.address = f"sim://{host}/{life}"
+        self.clock = LoopClock(server.loop)
+        self.state = MemoryState(4096, self.clock)
+        self.actors: dict[str, pykka.ActorRef[Any]] = {}
+        self._server, self._around, self._rules = server, around, rules
+
+    @property
+    def dead(self) -> bool:
+        return self.life.stopped
+
+    def start(self) -> None:
+        self._around.states[self.address] = PreviewArtifacts(self.state)
+        self.life.context.run(self._compose)
+
+    def gone(self) -> None:
+        """The process was killed: what it held in memory is gone with it."""
+        self._around.states.pop(self.address, None)
+        self._server.lose_touch(self.life)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """The orderly end: drain, then in reverse of the start (Q10)."""
+        with suppress(pykka.ActorDeadError):  # it crashed while it drained
+            await ask(self.actors["queue"], Drain(grace_s))
+        for ref in reversed(self.actors.values()):
+            await stop(ref)
+        self._around.states.pop(self.address, None)
+
+    def crash(self, name: str) -> None:
+        """Make one actor raise where nobody expects it; the kernel starts it anew."""
+        ref = self.actors[name]
+        ref.tell(Executed(cast(Any, None)) if name.startswith("worker") else _Unheardof())
+
+    def _compose(self) -> None:
+        db, rules, feed = self.wire.database, self._rules, RunFeed()
+        owner = f"{self.host}:1:{self.host}{self.number}"
+        objects = cast(Objects, self._around.objects)
+        runtime = self._around.runtime
+        actors = self.actors
+        actors["sweeper"] = StateSweeper.start(self.state, SWEEP_S)
+        actors["admission"] = RuntimeAdmission.start(runtime, ["sim://runtime"], {"check": 2, "light": 0})
+        renderers = [RendererWire(self._around, renderer) for renderer in self._around.renderers.values()]
+        drive = Drive(db, objects, rules.renders.lease_s)
+        actors["coordinator"] = RenderCoordinator.start(db, owner, renderers, drive, rules.renders, tick_s=2.0)
+        external = actors["external"] = ExternalTasks.start(db, owner, feed, poll_s=3.0, reconcile_s=15.0)
+        check = PageCheck(
+            db,
+            self._around.states[self.address],
+            cast(Tickets, _PlayedTickets()),
+            actors["admission"],
+            actors["coordinator"],
+            self.address,
+            rules.check,
+        )
+        kind = PageMutation(db, objects, check, feed, on_end=lambda: external.tell(BatchesMayBeReady()))
+        workers = [JobWorker.start(db, kind, rules.times, rules.infra_failures_max) for _ in range(rules.workers)]
+        actors |= {f"worker{place}": worker for place, worker in enumerate(workers)}
+        actors["queue"] = JobQueue.start(
+            db, kind.name, owner, workers, rules.times, lease_losses_max=rules.lease_losses_max, poll_s=2.0, sweep_s=4.0
+        )
+        actors["runs"] = AgentRuns.start(db, actors["queue"], feed, rules.runs)
+
+
+class _Unheardof:
+    """A message that no actor knows."""
+
+    def __repr__(self) -> str:
+        return "a message from the simulation"

@@ -1,0 +1,348 @@
+"""What stands around a Backend, played: Runtime, Renderers, object store. They fail as the weather says.
+
+A page's source says by itself what must be found in it (`nature_of`), so that whoever looks at the database later knows
+which verdict is the true one. Whatever these players do after a call has arrived happens outside of any process: it
+goes on when the caller is dead, and its answer then reaches nobody.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable
+from pagegate.renderer.contract import AttemptError, Diagnosis, Finding, Picture, RenderResult, RenderTask
+from pagegate.runtime.client import RuntimeUnavailable
+from pagegate.runtime.contract import CompileOutput, CompileRequest, CompileResult, LocatedError
+from pagegate.storage.objects import ObjectMissing, ObjectStoreUnavailable
+from pagegate.storage.preview_artifacts import ArtifactUnavailable, PreviewArtifacts
+from tests.simulation.virtual_loop import LIFE, VirtualLoop
+
+T = TypeVar("T")
+Nature = Literal["good", "warned", "broken", "ugly"]
+NATURES: tuple[Nature, ...] = ("good", "good", "good", "warned", "broken", "ugly")
+
+OUTPUT_TTL_S = 60.0
+RESULT_TTL_S = 60.0
+_CALL_TIMEOUT_S = 10.0
+_MARK = re.compile(r"\[(good|warned|broken|ugly) \d+\]")
+
+
+def source_of(nature: Nature, number: int) -> str:
+    return f"<template><p>[{nature} {number}]</p></template>"
+
+
+def mark_of(source: str) -> str:
+    """What makes a source different from every other one."""
+    found = _MARK.search(source)
+    assert found is not None, source
+    return found.group(0)
+
+
+def nature_of(source: str) -> Nature:
+    return mark_of(source)[1:].split(" ")[0]  # type: ignore[return-value]  # the pattern knows no others
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def picture_of(mark: str) -> bytes:
+    return f"picture of {mark}".encode()
+
+
+@dataclass
+class Weather:
+    """How likely each fault is at each call, from 0 to 1; and how slow things may be. Calm when all are 0."""
+
+    runtime_refuses: float = 0.0
+    runtime_hangs: float = 0.0
+    runtime_forgets: float = 0.0
+    renderer_refuses: float = 0.0
+    renderer_loses_answer: float = 0.0
+    renderer_hangs: float = 0.0
+    renderer_errs: float = 0.0
+    objects_fail: float = 0.0
+    state_full: float = 0.0
+    slow_s: float = 0.0
+
+    def calm_down(self) -> None:
+        for name in vars(self):
+            setattr(self, name, 0.0)
+
+
+@dataclass
+class Surroundings:
+    """Everything around the Backends. `states` are the artifacts of each Backend address that is alive."""
+
+    loop: VirtualLoop
+    note: Callable[..., None]
+    weather: Weather = field(default_factory=Weather)
+    states: dict[str, PreviewArtifacts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.runtime = PlayedRuntime(self)
+        self.objects = PlayedObjects(self)
+        self.renderers: dict[str, PlayedRenderer] = {}
+
+    def strikes(self, likelihood: float) -> bool:
+        return likelihood > 0 and self.loop.chance.random() < likelihood
+
+    async def travel(self) -> None:
+        """The time that a call is on its way."""
+        takes_s = self.loop.chance.uniform(0.0005, 0.01)
+        if self.strikes(0.2 if self.weather.slow_s else 0.0):
+            takes_s += self.loop.chance.uniform(0, self.weather.slow_s)
+        await asyncio.sleep(takes_s)
+
+    def who(self) -> str:
+        life = LIFE.get()
+        return life.name if life is not None else "people"
+
+
+class PlayedRuntime:
+    """`compile` reads the artifact as the real one does, takes its time, and keeps an output for a while."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around, self._loop = around, around.loop
+        self._outputs: dict[str, tuple[str, float]] = {}  # id -> mark, until when
+        self._made = 0
+
+    async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
+        around, chance = self._around, self._loop.chance
+        await around.travel()
+        if around.strikes(around.weather.runtime_refuses):
+            raise chance.choice(
+                [
+                    RuntimeUnavailable("RUNTIME_VITE_QUEUE_FULL", "full", full=True),
+                    RuntimeUnavailable("RUNTIME_UNREACHABLE", "does not answer"),
+                ]
+            )
+        mark = mark_of(await self._source(request))
+        hangs = around.strikes(around.weather.runtime_hangs)
+        takes_s = chance.choice([timeout_s + 1, timeout_s - 0.01, 7.0]) if hangs else chance.uniform(0.02, 0.8)
+        answer: asyncio.Future[CompileResult] = self._loop.create_future()
+        self._loop.call_outside(takes_s, self._finish, mark, answer)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            around.note(around.who(), "compile timed out", page=mark)
+            raise RuntimeUnavailable("RUNTIME_REQUEST_TIMEOUT", "no answer in time") from None
+
+    async def delete_output(self, url: str, output_id: str) -> None:
+        await self._around.travel()
+        if not self._around.strikes(self._around.weather.runtime_refuses):
+            self._outputs.pop(output_id, None)
+
+    def forget(self) -> None:
+        """The process starts anew, without its outputs."""
+        self._outputs.clear()
+
+    def find_output(self, output_id: str) -> str | None:
+        self.sweep()
+        found = self._outputs.get(output_id)
+        return found[0] if found else None
+
+    def sweep(self) -> int:
+        """Drop what is over its time; answers how many outputs are left."""
+        self._outputs = {name: kept for name, kept in self._outputs.items() if kept[1] > self._loop.time()}
+        return len(self._outputs)
+
+    async def _source(self, request: CompileRequest) -> str:
+        artifacts = self._around.states.get(request.backend_url)
+        if artifacts is None:
+            raise RuntimeUnavailable("RUNTIME_BACKEND_UNREACHABLE", "the Backend does not answer")
+        try:
+            manifest = await artifacts.get_manifest(request.artifact_id)
+            modules = await artifacts.read_modules(request.artifact_id, manifest["modules"])
+        except ArtifactUnavailable:
+            raise RuntimeUnavailable("RUNTIME_ARTIFACT_GONE", "the artifact is gone") from None
+        return modules[manifest["entry"]]
+
+    def _finish(self, mark: str, answer: "asyncio.Future[CompileResult]") -> None:
+        if answer.done():
+            return  # cancelled: one signal for everything (V5)
+        if nature_of(mark) == "broken":
+            error = LocatedError(code="VUE_TEMPLATE_INVALID", message=mark, file="pages/x.vue", line=1)
+            answer.set_result(CompileResult(ok=False, errors=[error]))
+            return
+        self._made += 1
+        name = f"out{self._made}"
+        self._outputs[name] = (mark, self._loop.time() + OUTPUT_TTL_S)
+        if self._around.strikes(self._around.weather.runtime_forgets):
+            self._loop.call_outside(self._loop.chance.uniform(0, 1), self._outputs.pop, name, None)
+        output = CompileOutput(
+            output_id=name, navigation_url=f"sim://runtime/{name}/", vendor_url="sim://runtime/vendor/", size_bytes=1
+        )
+        answer.set_result(CompileResult(ok=True, output=output))
+
+
+class PlayedRenderer:
+    """One Renderer: one slot, results for a while, and a process that may be started anew."""
+
+    def __init__(self, around: Surroundings, worker_id: str) -> None:
+        self.worker_id = worker_id
+        self._around, self._loop = around, around.loop
+        self._running: str | None = None
+        self._until_free_s = 0.0
+        self._known: dict[str, asyncio.Future[RenderResult]] = {}
+        self._pictures: dict[str, bytes] = {}
+        self._lives = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._running is None
+
+    def restart(self) -> None:
+        """It forgets everything; who waits hears nothing any more, as when a connection is reset."""
+        self._lives += 1
+        for answer in self._known.values():
+            if not answer.done():
+                answer.set_exception(AttemptUnknown())
+                answer.exception()
+        self._known, self._pictures, self._running = {}, {}, None
+
+    def start(self, task: RenderTask) -> None:
+        if task.attempt_id in self._known:
+            return
+        if self._running is not None or self._loop.time() < self._until_free_s:
+            raise WorkerBusy(self.worker_id)
+        around, chance = self._around, self._loop.chance
+        self._running = task.attempt_id
+        self._known[task.attempt_id] = self._loop.create_future()
+        takes_s = chance.uniform(0.05, 1.5)
+        if around.strikes(around.weather.renderer_hangs):
+            takes_s = chance.choice([12.0, task.deadline_s + 2])  # its own deadline ends it, with a grace
+        self._loop.call_outside(takes_s, self._finish, self._lives, task, takes_s > task.deadline_s)
+
+    def end(self, attempt_id: str) -> None:
+        """Kill it if it runs, and forget it."""
+        if self._running == attempt_id:
+            self._running = None
+            self._until_free_s = self._loop.time() + self._loop.chance.choice([0.0, 0.2, 2.0])
+        answer = self._known.pop(attempt_id, None)
+        self._pictures.pop(attempt_id, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(AttemptUnknown())
+            answer.exception()
+
+    def result(self, attempt_id: str) -> "asyncio.Future[RenderResult]":
+        if attempt_id not in self._known:
+            raise AttemptUnknown
+        return self._known[attempt_id]
+
+    def picture(self, attempt_id: str) -> bytes:
+        if attempt_id not in self._pictures:
+            raise AttemptUnknown
+        return self._pictures[attempt_id]
+
+    def _finish(self, life: int, task: RenderTask, too_late: bool) -> None:
+        answer = self._known.get(task.attempt_id)
+        if life != self._lives or answer is None or self._running != task.attempt_id:
+            return
+        self._running = None
+        mark = self._around.runtime.find_output(task.bases.navigation_url.rstrip("/").rsplit("/", 1)[-1])
+        told: dict[str, Any] = {"attempt_id": task.attempt_id, "worker_id": self.worker_id, "profile_digest": "played"}
+        if too_late:
+            told["error"] = AttemptError(code="RENDER_DEADLINE_EXCEEDED", message="took too long")
+        elif mark is None:
+            told["error"] = AttemptError(code="RENDER_PAGE_UNREACHABLE", message="the output is gone")
+        elif self._around.strikes(self._around.weather.renderer_errs):
+            told["error"] = AttemptError(code="RENDER_BROWSER_LOST", message="the browser is gone")
+        else:
+            told |= self._look(task.attempt_id, mark)
+        answer.set_result(RenderResult(**told))
+        self._loop.call_outside(RESULT_TTL_S, self.end, task.attempt_id)
+
+    def _look(self, attempt_id: str, mark: str) -> dict[str, Any]:
+        nature = nature_of(mark)
+        status: Literal["passed", "warning", "failed"]
+        status = {"good": "passed", "warned": "warning", "ugly": "failed"}[nature]  # type: ignore[assignment]
+        severity: Literal["error", "warning"] = "error" if nature == "ugly" else "warning"
+        findings = [] if nature == "good" else [Finding(code="FOUND", severity=severity, message=mark, hint="")]
+        png = self._pictures[attempt_id] = picture_of(mark)
+        picture = Picture(sha256=sha256(png), size_bytes=len(png), width_px=1, height_px=1)
+        return {"diagnosis": Diagnosis(status=status, findings=findings), "picture": picture}
+
+
+@dataclass(frozen=True)
+class RendererWire:
+    """One process's way to one Renderer; what `Drive` takes for a worker."""
+
+    around: Surroundings
+    renderer: PlayedRenderer
+
+    @property
+    def worker_id(self) -> str:
+        return self.renderer.worker_id
+
+    async def start(self, task: RenderTask) -> None:
+        await self._call(lambda: self.renderer.start(task))
+
+    async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None:
+        answer = await self._call(lambda: self.renderer.result(attempt_id))
+        try:
+            async with asyncio.timeout(wait_s):
+                return await asyncio.shield(answer)
+        except TimeoutError:
+            return None
+
+    async def picture(self, attempt_id: str) -> bytes:
+        return await self._call(lambda: self.renderer.picture(attempt_id))
+
+    async def delete(self, attempt_id: str) -> None:
+        try:
+            await self._call(lambda: self.renderer.end(attempt_id))
+        except WorkerUnavailable:
+            return
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        around = self.around
+        await around.travel()
+        if around.strikes(around.weather.renderer_refuses):
+            await asyncio.sleep(around.loop.chance.choice([0.0, _CALL_TIMEOUT_S]))
+            raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "does not answer")
+        answer = work()
+        if around.strikes(around.weather.renderer_loses_answer):
+            raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "answered, and nobody heard it")
+        return answer
+
+
+class PlayedObjects:
+    """The object store that all processes share: writes are whole or absent, and written once."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self.kept: dict[str, tuple[bytes, float]] = {}  # key -> content, since when
+
+    async def put(self, key: str, content: bytes) -> None:
+        await self._call(lambda: self.kept.setdefault(key, (content, self._around.loop.time())))
+
+    async def get(self, key: str) -> bytes:
+        found = await self._call(lambda: self.kept.get(key))
+        if found is None:
+            raise ObjectMissing(key)
+        return found[0]
+
+    async def delete(self, key: str) -> None:
+        await self._call(lambda: self.kept.pop(key, None))
+
+    async def delete_older(self, prefix: str, age_s: float) -> int:
+        before_s = self._around.loop.time() - age_s
+        old = [key for key, (_, since_s) in self.kept.items() if key.startswith(prefix) and since_s < before_s]
+        await self._call(lambda: [self.kept.pop(key, None) for key in old])
+        return len(old)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        around = self._around
+        await around.travel()
+        fails = around.strikes(around.weather.objects_fail)
+        if fails and around.loop.chance.random() < 0.5:
+            raise ObjectStoreUnavailable("the store does not answer")
+        answer = work()
+        if fails:
+            raise ObjectStoreUnavailable("the store answered, and nobody heard it")
+        return answer

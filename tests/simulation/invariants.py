@@ -1,0 +1,347 @@
+"""What must be true of the database, whatever happens: checked at every commit, from what the commit changes.
+
+Owns the books: every row as it was after the last commit. A trigger on each table writes down what a transaction
+touches, so a commit is judged by its few changes, inside of it and just before it is made. The rules look at rows, at
+the clock and at which leases the transaction presented; they share no code with the statements that they judge.
+"""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace as Row
+from typing import Any
+
+from pagegate.storage.lease import Lease
+from tests.simulation.database import Server, Session
+from tests.simulation.edges import mark_of, nature_of, picture_of, sha256
+
+JOBS, RUNS, CALLS = "ai_page_mutation_jobs", "ai_agent_runs", "ai_agent_tool_calls"
+BATCHES, TASKS = "ai_agent_external_batches", "ai_agent_external_tasks"
+REQUESTS, ATTEMPTS = "render_requests", "render_attempts"
+PAGES, VERSIONS = "pages", "page_versions"
+_TABLES = (JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS)
+
+# (the column that says who, the fence, what a row looks like that somebody works on)
+_LEASED = {
+    JOBS: ("worker_id", "attempt", lambda row: row.status == "running"),
+    ATTEMPTS: ("owner", "number", lambda row: row.released_at is None),
+    BATCHES: ("worker_id", "lease_generation", lambda row: row.state == "resuming"),
+}
+_ENDS = {"succeeded", "failed", "cancelled", "skipped", "refused", "completed", "busy", "lapsed"}
+_CONTENT_CODES = {
+    "PAGE_VALIDATION_FAILED",
+    "PAGE_BASE_STALE",
+    "PAGE_CODE_TAKEN",
+    "PAGE_NOT_FOUND",
+    "PAGE_EDIT_NO_MATCH",
+}
+_OTHER_CODES = {"JOB_CANCELLED", "JOB_LEASE_LOST", "PERMISSION_REVOKED"}
+
+
+class Violation(AssertionError):
+    """A rule was broken. Its text says which, in words, and by what."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the world was set up with."""
+
+    renders: int
+    workspace_renders: int
+    active_jobs: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row that a transaction touched. `old` None: it was inserted."""
+
+    table: str
+    id: int
+    old: Row | None
+    new: Row
+
+    @property
+    def changed(self) -> set[str]:
+        old = vars(self.old) if self.old is not None else {}
+        return {name for name, value in vars(self.new).items() if name not in old or old[name] != value}
+
+
+class Books:
+    """See the module. One for each simulation."""
+
+    def __init__(self, server: Server, limits: Limits) -> None:
+        self._server, self._limits = server, limits
+        self.rows: dict[str, dict[int, Row]] = {table: {} for table in _TABLES}
+        self.commits = 0
+        self.broken_by: BaseException | None = None
+        raw = server.writer.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        self._raw = raw
+        self._columns = {table: [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] for table in _TABLES}
+        raw.execute("CREATE TEMP TABLE touched (name TEXT, id INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID")
+        for table in _TABLES:
+            for what in ("INSERT", "UPDATE"):
+                raw.execute(
+                    f"CREATE TEMP TRIGGER touch_{what}_{table} AFTER {what} ON main.{table} "
+                    f"BEGIN INSERT OR IGNORE INTO touched VALUES ('{table}', NEW.id); END"
+                )
+
+    # -- called by the server -------------------------------------------------------------------------------------
+
+    def presented(self, session: Session, lease: Lease) -> None:
+        """A process acts under a lease, in this moment. Whether the row says so too, is asked here and now."""
+        who, fence, active = _LEASED[lease.table]
+        row = self._read(session.raw, lease.table, lease.id)
+        mine = row is not None and (getattr(row, who), getattr(row, fence)) == (lease.worker_id, lease.fence)
+        if mine and active(row) and row.lease_expires_at > self._now_ms:
+            session.held[lease.table, lease.id] = lease
+        elif (lease.table, lease.id) not in session.held:
+            session.stale.append(lease)
+
+    def committing(self, session: Session) -> None:
+        if self.broken_by is not None or not session.writes:
+            return
+        changes = list(self._changes())
+        if session.stale:
+            lease = session.stale[0]
+            raise Violation(
+                f"{session.who} committed as attempt {lease.fence} of {lease.table} {lease.id}, and does not hold it"
+            )
+        for change in changes:
+            self.rows[change.table][change.id] = change.new
+        for change in changes:
+            _judge_move(change, session, self._now_ms)
+        self._judge_all(changes, session)
+        self.commits += 1
+
+    def broken(self, error: BaseException) -> None:
+        if self.broken_by is None:
+            self.broken_by = error
+
+    # -- rules over several rows ----------------------------------------------------------------------------------
+
+    def _judge_all(self, changes: list[Change], session: Session) -> None:
+        tables = {change.table for change in changes}
+        if {ATTEMPTS, REQUESTS} & tables:
+            self._judge_slots()
+        for change in changes:
+            match change.table:
+                case "ai_page_mutation_jobs":
+                    self._judge_job(change)
+                case "page_versions":
+                    self._judge_version(change, session)
+                case "render_requests" if change.old is None:
+                    held = session.held.get((JOBS, change.new.job_id))
+                    if held is None or held.fence != change.new.job_attempt:
+                        raise Violation(f"render request {change.id} was made without the lease of its job")
+                case "ai_agent_runs":
+                    self._judge_run(change, session)
+                case "ai_agent_external_tasks":
+                    self._judge_task(change)
+
+    def _judge_slots(self) -> None:
+        unreleased = [row for row in self.rows[ATTEMPTS].values() if row.released_at is None]
+        if len(unreleased) > self._limits.renders:
+            raise Violation(f"{len(unreleased)} renders hold a slot, {self._limits.renders} may")
+        workspaces, workers = defaultdict[int, int](int), defaultdict[str, int](int)
+        for attempt in unreleased:
+            request = self.rows[REQUESTS][attempt.request_id]
+            workspaces[request.workspace_id] += 1
+            workers[attempt.worker_id] += 1
+            if request.status != "running" or request.attempt != attempt.number:
+                raise Violation(f"render attempt {attempt.id} holds a slot for a request that is {request.status}")
+        if max(workspaces.values(), default=0) > self._limits.workspace_renders:
+            raise Violation(f"a workspace holds {max(workspaces.values())} slots, {self._limits.workspace_renders} may")
+        if max(workers.values(), default=0) > 1:
+            raise Violation("a Renderer was given two attempts at once")
+        running = sum(row.status == "running" for row in self.rows[REQUESTS].values())
+        if running != len(unreleased):
+            raise Violation(f"{running} render requests run, {len(unreleased)} attempts hold a slot")
+
+    def _judge_job(self, change: Change) -> None:
+        job = change.new
+        if job.error_code == "JOB_CRASHED":
+            raise Violation(f"job {job.id} met an error that nobody foresaw: {job.error}")
+        if change.old is None:
+            live = sum(row.finished_at_ms is None for row in self.rows[JOBS].values())
+            if live > self._limits.active_jobs:
+                raise Violation(f"{live} jobs are live, {self._limits.active_jobs} may be")
+        elif change.old.status == "pending" and job.status == "running":
+            for other in self.rows[JOBS].values():
+                same = (other.batch_id, other.page_code) == (job.batch_id, job.page_code)
+                if same and other.position < job.position and other.finished_at_ms is None:
+                    raise Violation(f"job {job.id} runs before job {other.id}, an earlier call on the same page")
+        elif job.status in _ENDS and change.old.status not in _ENDS:
+            self._judge_end(job)
+
+    def _judge_end(self, job: Row) -> None:
+        """Content or infrastructure, never confused (R9); and its call is told in the same transaction (A3)."""
+        written = [version for version in self.rows[VERSIONS].values() if version.job_id == job.id]
+        if len(written) != (job.status == "succeeded"):
+            raise Violation(f"job {job.id} ends as {job.status} with {len(written)} page versions")
+        told = [task for task in self.rows[TASKS].values() if task.job_id == job.id]
+        if [task.state for task in told] != [job.status]:
+            raise Violation(f"job {job.id} ends as {job.status}, and its call is told {[task.state for task in told]}")
+        call = self.rows[CALLS][job.tool_call_id]
+        if call.status != job.status:
+            raise Violation(f"job {job.id} ends as {job.status}, and its call is {call.status}")
+        if job.status == "failed":
+            self._judge_failure(job, _asked_for(call), json.loads(job.result or "{}"))
+
+    def _judge_failure(self, job: Row, mark: str, result: dict[str, Any]) -> None:
+        nature, about = nature_of(mark), f"job {job.id}, a page that is {nature_of(mark)},"
+        if job.error_code == "PAGE_VALIDATION_FAILED":
+            stage = {"broken": "compile", "ugly": "render"}.get(nature)
+            if stage is None:
+                raise Violation(f"{about} was refused as content: {job.error}")
+            found = result["findings"][0]
+            if (found["stage"], found["message"]) != (stage, mark):
+                raise Violation(f"{about} was refused for the finding of another page: {found}")
+        elif job.error_code not in _CONTENT_CODES | _OTHER_CODES and result.get("status") not in {None, "unavailable"}:
+            raise Violation(f"{about} failed as {job.error_code}, and is told {result['status']}")
+
+    def _judge_version(self, change: Change, session: Session) -> None:
+        version = change.new
+        if change.old is not None:
+            raise Violation(f"page version {version.id} was changed")
+        of_page = [row for row in self.rows[VERSIONS].values() if row.page_id == version.page_id]
+        if sorted(row.number for row in of_page) != list(range(1, len(of_page) + 1)):
+            raise Violation(f"page {version.page_id} has the versions {sorted(row.number for row in of_page)}")
+        if self.rows[PAGES][version.page_id].current_version_number != version.number:
+            raise Violation(f"page {version.page_id} does not point at its newest version {version.number}")
+        job = self.rows[JOBS].get(version.job_id)
+        if job is None or (JOBS, job.id) not in session.held:
+            raise Violation(f"page version {version.id} was written without the lease of its job")
+        self._judge_right(job)
+        self._judge_content(job, version)
+
+    def _judge_right(self, job: Row) -> None:
+        """Nothing is saved after a revocation or a cancel (A6, Q7)."""
+        may = self._raw.execute(
+            "SELECT 1 FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = ? AND m.user_id = ?"
+            " AND m.role IN ('owner', 'editor') AND u.disabled_at_ms IS NULL",
+            (job.workspace_id, job.user_id),
+        ).fetchone()
+        if may is None:
+            raise Violation(f"job {job.id} saved a page although its user may not write any more")
+        run = self.rows[RUNS][job.run_id]
+        if run.status in _ENDS or job.cancel_requested_at is not None:
+            raise Violation(f"job {job.id} saved a page although its run was stopped")
+
+    def _judge_content(self, job: Row, version: Row) -> None:
+        mark = _asked_for(self.rows[CALLS][job.tool_call_id])
+        if mark_of(version.source) != mark:
+            raise Violation(f"job {job.id} saved {mark_of(version.source)} and was asked for {mark}")
+        unseen = bool(self.rows[RUNS][job.run_id].skip_visual_verification)
+        fits = {"good": {"passed"}, "warned": {"warning"}}.get(nature_of(mark), set())
+        if unseen and nature_of(mark) != "broken":
+            fits = fits | {"unavailable"}
+        if version.status not in fits:
+            raise Violation(f"job {job.id} saved {mark} as {version.status}")
+        if version.picture_key is not None and sha256(picture_of(mark)) not in version.picture_key:
+            raise Violation(f"job {job.id} saved {mark} with the picture of another page")
+
+    def _judge_task(self, change: Change) -> None:
+        task, old = change.new, change.old
+        if old is not None and old.state in _ENDS and task.state in _ENDS:
+            raise Violation(f"call {task.tool_call_id} was told {old.state}, and then {task.state}")
+        if task.state in _ENDS and task.job_id is not None and self.rows[JOBS][task.job_id].status != task.state:
+            raise Violation(f"call {task.tool_call_id} is told {task.state} of job {task.job_id}, which is not")
+
+    def _judge_run(self, change: Change, session: Session) -> None:
+        run, old = change.new, change.old
+        count, last = self._raw.execute(
+            "SELECT count(*), max(event_index) FROM ai_agent_run_events WHERE run_id = ?", (run.id,)
+        ).fetchone()
+        if not count == (last or 0) == run.last_event_index:
+            raise Violation(f"run {run.id} counts {run.last_event_index} events and has {count}, up to {last}")
+        if run.status != "succeeded" or (old is not None and old.status == "succeeded"):
+            return
+        batches = [row for row in self.rows[BATCHES].values() if row.run_id == run.id]
+        if any((BATCHES, row.id) not in session.held for row in batches if row.run_step == run.run_step):
+            raise Violation(f"run {run.id} was resumed without the lease of its batch")
+        told = [task for task in self.rows[TASKS].values() if task.batch_id in {row.id for row in batches}]
+        if any(task.state not in _ENDS for task in told):
+            raise Violation(f"run {run.id} ended before all of its calls had")
+        if json.loads(run.result)["all_saved"] != all(task.state == "succeeded" for task in told):
+            raise Violation(f"run {run.id} says of its calls what is not true")
+
+    # -- at the end -----------------------------------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """What has not come to its end."""
+        found = [f"{row.status} job {row.id}" for row in self.rows[JOBS].values() if row.status not in _ENDS]
+        found += [f"{row.status} run {row.id}" for row in self.rows[RUNS].values() if row.status not in _ENDS]
+        found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in _ENDS]
+        found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in _ENDS]
+        found += [f"held slot {row.id}" for row in self.rows[ATTEMPTS].values() if row.released_at is None]
+        return found
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def _now_ms(self) -> int:
+        return self._server.clock.now_ms()
+
+    def _changes(self) -> Iterator[Change]:
+        touched = self._raw.execute("SELECT name, id FROM touched ORDER BY name, id").fetchall()
+        if touched:
+            self._raw.execute("DELETE FROM touched")
+        for table, row_id in touched:
+            row = self._read(self._raw, table, row_id)
+            assert row is not None, "nothing is deleted here"
+            yield Change(table, row_id, self.rows[table].get(row_id), row)
+
+    def _read(self, raw: sqlite3.Connection, table: str, row_id: int) -> Row | None:
+        values = raw.execute(f"SELECT * FROM {table} WHERE id = ?", (row_id,)).fetchone()
+        return None if values is None else Row(**dict(zip(self._columns[table], values, strict=True)))
+
+
+def _judge_move(change: Change, session: Session, now_ms: int) -> None:
+    """What one row may do: an end is an end, and a leased row moves by its holder's hand or when its lease is over."""
+    old, new = change.old, change.new
+    if old is None:
+        return
+    state = "state" if hasattr(new, "state") else "status"
+    if not hasattr(new, state) or change.table == VERSIONS:
+        return
+    was, is_now = getattr(old, state), getattr(new, state)
+    about = f"{change.table} {change.id}"
+    retried = change.table in {TASKS, CALLS} and (was, is_now) == ("failed", "pending")
+    if was in _ENDS and not retried and change.changed - {"last_event_index"}:
+        raise Violation(f"{about} had ended as {was}, and {', '.join(sorted(change.changed))} changed after that")
+    if change.table in _LEASED:
+        _judge_leased(change, was, is_now, session, now_ms)
+
+
+def _judge_leased(change: Change, was: str, is_now: str, session: Session, now_ms: int) -> None:
+    who, fence, active = _LEASED[change.table]
+    old, new, about = change.old, change.new, f"{change.table} {change.id}"
+    assert old is not None
+    if getattr(new, fence) < getattr(old, fence):
+        raise Violation(f"the fence of {about} went back")
+    if active(new) and (not active(old) or getattr(new, fence) != getattr(old, fence)):
+        if getattr(new, fence) != getattr(old, fence) + 1:
+            raise Violation(f"{about} was claimed without a new fence")
+        if new.lease_expires_at <= now_ms:
+            raise Violation(f"{about} was claimed with a lease that is over")
+    if not active(old) or (change.table, change.id) in session.held:
+        return
+    over = old.lease_expires_at <= now_ms
+    if active(new) and change.changed <= {"cancel_requested_at"}:
+        return
+    if change.table == JOBS and over and new.lease_losses == old.lease_losses + 1:
+        return
+    if change.table == ATTEMPTS and (is_now == "cancelled" or (is_now == "lapsed" and over)):
+        return
+    if change.table == BATCHES and (is_now == "completed" or (is_now == "resuming" and over)):
+        return  # `completed` without its lease: the run was cancelled
+    raise Violation(f"{session.who} took {about} from {was} to {is_now}: {getattr(old, who)} holds it until later")
+
+
+def _asked_for(call: Row) -> str:
+    """The mark of the page as the call would have it."""
+    arguments = json.loads(call.arguments)
+    return mark_of(arguments["source"] if "source" in arguments else arguments["edits"][0]["replace"])

@@ -1,0 +1,180 @@
+"""Who uses the service: agents that submit steps, and people who cancel, revoke, and change things meanwhile.
+
+An agent sends its request until it has an answer, under one idempotency key: to any Backend, sometimes to two at once,
+and sometimes it does not wait for the answer. What it was answered once must be answered always.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pykka
+from sqlalchemy import select, update
+
+from pagegate.actors.agents.runs import CancelRun, StartApiRun
+from pagegate.actors.agents.tools import parse_tool_call
+from pagegate.actors.kernel import ask
+from pagegate.storage import components, pages, projects, runs, schema, users, workspaces
+from pagegate.storage.engine import DatabaseUnavailable
+from tests.simulation.edges import NATURES, mark_of, source_of
+from tests.simulation.invariants import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_ANSWER_TIMEOUT_S = 4.0
+
+
+@dataclass
+class Place:
+    """A workspace with its project and the user who writes there."""
+
+    workspace_id: int
+    project_id: int
+    user_id: int
+
+
+@dataclass
+class People:
+    """All of them. `runs` is what each idempotency key was answered."""
+
+    world: "World"
+    places: list[Place] = field(default_factory=list)
+    runs: dict[str, int] = field(default_factory=dict)
+    _marks: int = 0
+    _calls: int = 0
+
+    async def settle_in(self, how_many: int) -> None:
+        async with self.world.wire.write() as tx:
+            boss = await users.create_user(tx, "boss", is_admin=True)
+            for number in range(how_many):
+                user_id = await users.create_user(tx, f"user{number}")
+                workspace_id = await workspaces.create_workspace(tx, f"w{number}", boss)
+                await workspaces.put_member(tx, workspace_id, user_id, "editor")
+                project_id = await projects.create_project(
+                    tx, workspace_id, f"p{number}", canvas_width_px=1280, canvas_height_px=720
+                )
+                self.places.append(Place(workspace_id, project_id, user_id))
+
+    # -- agents ---------------------------------------------------------------------------------------------------
+
+    async def submit(self, key: str, place: Place) -> None:
+        """One step, asked for until it is answered."""
+        asked = await self._request(key, place)
+        chance = self.world.loop.chance
+        if chance.random() < 0.2:
+            await asyncio.gather(self._until_answered(asked), self._until_answered(asked))
+        else:
+            await self._until_answered(asked)
+        if chance.random() < 0.15:
+            await self._until_answered(asked)  # it has forgotten that it was answered
+        if chance.random() < 0.2:
+            await asyncio.sleep(chance.uniform(0, 8))
+            await self._cancel(self.runs[key], place.user_id)
+
+    async def _until_answered(self, asked: StartApiRun) -> None:
+        chance, key = self.world.loop.chance, asked.idempotency_key
+        assert key is not None
+        while True:
+            backend = chance.choice(self.world.backends)
+            try:
+                answer = await ask(backend.actors["runs"], asked, chance.choice([0.01, *[_ANSWER_TIMEOUT_S] * 4]))
+            except (TimeoutError, DatabaseUnavailable, runs.JobQueueFull, pykka.ActorDeadError):
+                await asyncio.sleep(chance.uniform(0.1, 2))
+                continue
+            self.world.note("agent", "answered", key=key, run=answer.run_id, created=answer.created)
+            if self.runs.setdefault(key, answer.run_id) != answer.run_id:
+                raise Violation(f"the key {key} was answered run {self.runs[key]}, and then run {answer.run_id}")
+            return
+
+    async def _cancel(self, run_id: int, user_id: int) -> None:
+        backend = self.world.loop.chance.choice(self.world.backends)
+        try:
+            state = await ask(backend.actors["runs"], CancelRun(run_id, user_id), _ANSWER_TIMEOUT_S)
+        except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
+            return
+        self.world.note("agent", "cancelled", run=run_id, state=state)
+        if state not in {"succeeded", "failed", "cancelled"}:
+            raise Violation(f"run {run_id} was cancelled, and is {state}")
+
+    async def _request(self, key: str, place: Place) -> StartApiRun:
+        """Pages to make and pages to edit, some of them twice in one step."""
+        chance = self.world.loop.chance
+        async with self.world.wire.read() as tx:
+            rows = await tx.execute(
+                select(schema.pages.c.code, schema.page_versions.c.number, schema.page_versions.c.source)
+                .join(schema.page_versions, schema.page_versions.c.page_id == schema.pages.c.id)
+                .where(
+                    schema.pages.c.project_id == place.project_id,
+                    schema.page_versions.c.number == schema.pages.c.current_version_number,
+                )
+            )
+            known = {row.code: (row.number, mark_of(row.source)) for row in rows}
+        calls: list[Any] = []
+        for _ in range(chance.choice([1, 1, 2, 3])):
+            if known and chance.random() < 0.5:
+                code = chance.choice(sorted(known))
+                number, mark = known[code]
+                edit = {"search": mark, "replace": mark_of(self._source())}
+                calls.append(self._call("apply_page_edits", page=code, base_version=number, edits=[edit]))
+                known[code] = (number + 1, edit["replace"])
+            else:
+                named = {"code": f"page-{chance.randrange(4)}"} if chance.random() < 0.3 else {}
+                calls.append(self._call("create_project_page", title="Page", source=self._source(), **named))
+        skip = chance.random() < 0.25
+        return StartApiRun(place.user_id, place.project_id, tuple(calls), key, skip)
+
+    def _call(self, tool: str, **arguments: Any) -> Any:
+        self._calls += 1
+        return parse_tool_call(f"call-{self._calls}", tool, arguments)
+
+    def _source(self) -> str:
+        self._marks += 1
+        return source_of(self.world.loop.chance.choice(NATURES), self._marks)
+
+    # -- people ---------------------------------------------------------------------------------------------------
+
+    async def interfere(self) -> None:
+        """One thing that somebody does while jobs run."""
+        chance, place = self.world.loop.chance, self.world.loop.chance.choice(self.places)
+        match chance.choice(["revoke", "degrade", "disable", "restore", "restore", "component", "delete", "return"]):
+            case "revoke":
+                await self._write("membership revoked", place, workspaces.remove_member)
+            case "degrade":
+                await self._write("made a viewer", place, workspaces.put_member, "viewer")
+            case "disable":
+                await self._disable(place, True)
+            case "restore":
+                await self.restore(place)
+            case "component":
+                source = f"<template>{chance.random()}</template>"
+                async with self.world.wire.write() as tx:
+                    await components.put_component(tx, place.project_id, "Tile.vue", source, place.user_id)
+            case "delete":
+                await self._pages(place, pages.delete_page, "deleted")
+            case "return":
+                await self._pages(place, pages.bring_back_page, "brought back")
+
+    async def restore(self, place: Place) -> None:
+        await self._disable(place, False)
+        await self._write("made an editor", place, workspaces.put_member, "editor")
+
+    async def _write(self, what: str, place: Place, statement: Any, *more: Any) -> None:
+        async with self.world.wire.write() as tx:
+            await statement(tx, place.workspace_id, place.user_id, *more)
+        self.world.note("people", what, user=place.user_id)
+
+    async def _disable(self, place: Place, disabled: bool) -> None:
+        async with self.world.wire.write() as tx:
+            one = update(schema.users).where(schema.users.c.id == place.user_id)
+            await tx.execute(one.values(disabled_at_ms=tx.now if disabled else None))
+        self.world.note("people", "disabled" if disabled else "enabled", user=place.user_id)
+
+    async def _pages(self, place: Place, statement: Any, what: str) -> None:
+        async with self.world.wire.write() as tx:
+            of_project = select(schema.pages.c.id).where(schema.pages.c.project_id == place.project_id)
+            ids = list((await tx.execute(of_project.order_by(schema.pages.c.id))).scalars())
+            if ids:
+                page_id = self.world.loop.chance.choice(ids)
+                await statement(tx, page_id)
+                self.world.note("people", f"page {what}", page=page_id)

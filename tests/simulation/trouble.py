@@ -1,0 +1,160 @@
+"""The faults of a simulation, by seed: each world has some kinds of trouble and not others.
+
+Owns nothing but the plan. A kill or a freeze comes after a seeded number of the process's own steps, so it hits between
+any two awaits, those that take no time among them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.backend import Backend
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_RUNTIME = ("runtime_refuses", "runtime_hangs", "runtime_forgets")
+_RENDERER = ("renderer_refuses", "renderer_loses_answer", "renderer_hangs", "renderer_errs")
+
+
+class Trouble:
+    """`run` makes trouble until `until_s`, and then puts everything right again."""
+
+    def __init__(self, world: "World") -> None:
+        self._world, self._loop = world, world.loop
+        kinds: list[Callable[[], Awaitable[None]]] = [
+            self._kill,
+            self._kill,
+            self._freeze,
+            self._crash_actor,
+            self._cut,
+            self._database_gone,
+            self._slow,
+            self._lose_answers,
+            self._runtime,
+            self._renderer,
+            self._restart_renderer,
+            self._restart_runtime,
+            self._objects,
+            self._interfere,
+            self._interfere,
+            self._restart,
+        ]
+        chance = self._loop.chance
+        self._kinds = [kind for kind in kinds if chance.random() < 0.5] or [self._kill]
+        self._pace_s = chance.choice([0.5, 1.0, 3.0])
+
+    async def run(self, until_s: float) -> None:
+        chance = self._loop.chance
+        while self._loop.time() < until_s:
+            await asyncio.sleep(chance.uniform(0, 2 * self._pace_s))
+            await chance.choice(self._kinds)()
+        await self._put_right()
+
+    async def _put_right(self) -> None:
+        world = self._world
+        world.around.weather.calm_down()
+        for backend in world.backends:
+            backend.wire.cut, backend.wire.loses, backend.wire.slow_s = False, 0.0, 0.0
+            backend.life.put_out_fuse()
+        for place in world.people.places:
+            await world.people.restore(place)
+        world.note("weather", "calm")
+
+    # -- processes ------------------------------------------------------------------------------------------------
+
+    async def _kill(self) -> None:
+        backend = self._loop.chance.choice(self._world.backends)
+        if not backend.life.stopped:
+            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), lambda: self._killed(backend))
+
+    def _killed(self, backend: Backend) -> None:
+        self._world.note(backend.life.name, "KILLED")
+        backend.gone()
+        self._loop.call_outside(self._loop.chance.choice([0.05, 0.5, 8.0]), self._world.start_anew, backend)
+
+    async def _freeze(self) -> None:
+        """SIGSTOP, a paused virtual machine, a long collection of garbage."""
+        backend = self._loop.chance.choice(self._world.backends)
+        if not backend.life.stopped:
+            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), lambda: self._frozen(backend))
+
+    def _frozen(self, backend: Backend) -> None:
+        self._world.note(backend.life.name, "FROZEN")
+        self._world.server.lose_touch(backend.life)
+        self._loop.call_outside(self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0]), self._thawed, backend)
+
+    def _thawed(self, backend: Backend) -> None:
+        self._world.note(backend.life.name, "goes on")
+        backend.life.go_on()
+
+    async def _restart(self) -> None:
+        """An orderly stop and a new start."""
+        backend = self._loop.chance.choice(self._world.backends)
+        if not backend.life.stopped and backend not in self._world.stopping:
+            self._world.stop_and_start(backend)
+
+    async def _crash_actor(self) -> None:
+        backend = self._loop.chance.choice(self._world.backends)
+        names = ["coordinator", "external", "admission", "queue", "runs", "worker0"]
+        name = self._loop.chance.choice(names)
+        if not backend.life.stopped and backend not in self._world.stopping:
+            self._world.note(backend.life.name, "actor crashes", actor=name)
+            backend.crash(name)
+
+    # -- the database ---------------------------------------------------------------------------------------------
+
+    async def _cut(self) -> None:
+        wire = self._loop.chance.choice(self._world.backends).wire
+        wire.cut = True
+        self._later(lambda: setattr(wire, "cut", False), 0.2, 3.0, 12.0)
+
+    async def _database_gone(self) -> None:
+        wires = [backend.wire for backend in self._world.backends]
+        self._world.note("database", "gone")
+        for wire in wires:
+            wire.cut = True
+        self._later(lambda: [setattr(wire, "cut", False) for wire in wires], 0.5, 3.0, 8.0)
+
+    async def _slow(self) -> None:
+        wire = self._loop.chance.choice(self._world.backends).wire
+        wire.slow_s = self._loop.chance.choice([0.05, 0.5, 3.0])
+        self._later(lambda: setattr(wire, "slow_s", 0.0), 2.0, 10.0)
+
+    async def _lose_answers(self) -> None:
+        wire = self._loop.chance.choice(self._world.backends).wire
+        wire.loses = self._loop.chance.choice([0.1, 0.5])
+        self._later(lambda: setattr(wire, "loses", 0.0), 1.0, 5.0)
+
+    # -- what stands around ---------------------------------------------------------------------------------------
+
+    async def _runtime(self) -> None:
+        self._storm(self._loop.chance.choice(_RUNTIME), 0.1, 0.5, 1.0)
+
+    async def _renderer(self) -> None:
+        self._storm(self._loop.chance.choice(_RENDERER), 0.1, 0.4, 1.0)
+
+    async def _objects(self) -> None:
+        self._storm("objects_fail", 0.2, 0.7)
+
+    async def _restart_renderer(self) -> None:
+        renderer = self._loop.chance.choice(list(self._world.around.renderers.values()))
+        self._world.note(renderer.worker_id, "starts anew")
+        renderer.restart()
+
+    async def _restart_runtime(self) -> None:
+        self._world.note("runtime", "starts anew")
+        self._world.around.runtime.forget()
+
+    async def _interfere(self) -> None:
+        await self._world.people.interfere()
+
+    def _storm(self, name: str, *likelihoods: float) -> None:
+        weather = self._world.around.weather
+        weather.slow_s = self._loop.chance.choice([0.0, 0.0, 2.0])
+        setattr(weather, name, self._loop.chance.choice(likelihoods))
+        self._world.note("weather", name, now=getattr(weather, name))
+        self._later(lambda: setattr(weather, name, 0.0), 1.0, 5.0, 10.0)
+
+    def _later(self, then: Callable[[], object], *delays_s: float) -> None:
+        self._loop.call_outside(self._loop.chance.choice(delays_s), then)

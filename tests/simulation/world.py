@@ -1,0 +1,322 @@
+"""One simulated world, from a seed to its end: a storm, the calm after it, and what must be true then.
+
+Owns the Backends of the hour, the people, the surroundings and the trace. `play(seed)` is all that others need: the
+same seed plays the same world, event by event. While faults last, only safety is asked for (`invariants.py`); once
+they stop, everything must come to its end within a bound of virtual time, and what was put away for a while must be
+gone after its time.
+"""
+
+import asyncio
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import structlog
+
+from pagegate.actors.rendering.coordinator import RenderLimits
+from pagegate.storage import external, jobs, lease, renders
+from pagegate.storage.lease import Lease
+from tests.simulation.backend import ARTIFACT_TTL_S, SWEEP_S, Backend, Rules
+from tests.simulation.database import Server, Wire, make_template, session_of
+from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
+from tests.simulation.invariants import JOBS, Books, Limits, Violation
+from tests.simulation.people import People
+from tests.simulation.trouble import Trouble
+from tests.simulation.virtual_loop import LIFE, VirtualLoop, simulate
+
+STORM_S = 25.0
+CALM_MAX_S = 240.0
+_LOOK_S = 0.5
+
+# Everything that a process does under a lease; whoever calls one of these says that it holds it.
+_UNDER_A_LEASE = {
+    lease: ("renew", "require_held"),
+    jobs: ("finish_job", "retry_job", "release_job", "change_candidate_code"),
+    renders: ("enqueue_request", "finish_attempt", "fail_attempt", "return_busy"),
+    external: ("finish_batch", "release_batch"),
+}
+_NOT_TOLD = {"event", "log_level", "artifact_id", "level", "exc_info", "owner"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a trace."""
+
+    at_s: float
+    who: str
+    what: str
+    about: str
+
+    def __str__(self) -> str:
+        return f"{self.at_s:9.3f}  {self.who:<10} {self.what} {self.about}".rstrip()
+
+
+@dataclass
+class World:
+    """See the module."""
+
+    loop: VirtualLoop
+    server: Server
+    books: Books
+    around: Surroundings
+    rules: Rules
+    wire: Wire
+    trace: list[Event]
+    backends: list[Backend] = field(default_factory=list)
+    stopping: list[Backend] = field(default_factory=list)
+    lives: int = 0
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.people = People(self)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._buried: list[Backend] = []
+
+    def note(self, who: str, what: str, **about: Any) -> None:
+        if self.over:
+            return
+        said = " ".join(f"{name}={value}" for name, value in about.items())
+        self.trace.append(Event(self.loop.time(), who, what, said))
+
+    # -- processes ------------------------------------------------------------------------------------------------
+
+    def start(self, host: str) -> Backend:
+        self.lives += 1
+        backend = Backend(self.server, self.around, self.rules, host, self.lives)
+        self.note(backend.life.name, "starts")
+        backend.start()
+        return backend
+
+    def start_anew(self, old: Backend) -> None:
+        """Another process in the place of one that is gone."""
+        if old in self.backends:
+            self._buried.append(old)
+            self.backends[self.backends.index(old)] = self.start(old.host)
+
+    def stop_and_start(self, backend: Backend) -> None:
+        """The orderly end of a process, which may be killed meanwhile, and another one in its place."""
+
+        async def stop() -> None:
+            self.note(backend.life.name, "stops")
+            await backend.stop()
+            self.note(backend.life.name, "stopped")
+            self.loop.call_outside(0, self.start_anew, backend)
+
+        self.stopping.append(backend)
+        backend.life.begin(stop())
+
+    # -- the story ------------------------------------------------------------------------------------------------
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def live(self) -> None:
+        chance = self.loop.chance
+        await self.people.settle_in(chance.choice([1, 2, 2]))
+        self.backends = [self.start(host) for host in "abc"[: chance.choice([1, 1, 2, 2, 3])]]
+        trouble = asyncio.create_task(Trouble(self).run(STORM_S))
+        for number in range(chance.choice([3, 5, 7])):
+            self.background(self._agent(f"key-{number}", chance.uniform(0, STORM_S * 0.8)))
+        await self._until(trouble.done, 3 * STORM_S, "the storm")
+        trouble.result()
+        # Without faults, everything ends.
+        await self._until(self._all_is_over, CALM_MAX_S, "the calm")
+        await self._until(lambda: not self._left_behind(), ARTIFACT_TTL_S + OUTPUT_TTL_S + 2 * SWEEP_S, "the sweep")
+
+    async def end(self) -> None:
+        """Let every process end, killed ones too, so that nothing of this world is left."""
+        self.over = True
+        for backend in self.backends + self._buried:
+            backend.wire.cut = True
+            backend.life.put_out_fuse()
+            backend.life.go_on()
+        for _ in range(20):
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            if not left:
+                break
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=1)
+        self.server.close()
+
+    async def _agent(self, key: str, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await self.people.submit(key, self.loop.chance.choice(self.people.places))
+
+    def _all_is_over(self) -> bool:
+        return (
+            all(task.done() for task in self._tasks)
+            and not self.books.unfinished()
+            and all(renderer.idle for renderer in self.around.renderers.values())
+            and not any(backend.life.stopped for backend in self.backends)
+        )
+
+    def _left_behind(self) -> list[str]:
+        """What is kept for a time and is not gone."""
+        found = [f"{backend.life.name} holds artifacts" for backend in self.backends if backend.state.bytes_used()]
+        found += [f"{self.around.runtime.sweep()} outputs"] if self.around.runtime.sweep() else []
+        return found + [f"temporary picture {key}" for key in self.around.objects.kept if key.startswith("renders/")]
+
+    async def _until(self, done: Any, within_s: float, phase: str) -> None:
+        deadline_s = self.loop.time() + within_s
+        while True:
+            if self.books.broken_by is not None:
+                raise self.books.broken_by
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            if done():
+                return
+            if self.loop.time() > deadline_s:
+                left = self.books.unfinished() + self._left_behind()
+                left += [f"{name} is at work" for name, slot in self.around.renderers.items() if not slot.idle]
+                left += ["an agent waits"] if not all(task.done() for task in self._tasks) else []
+                raise Violation(f"{phase} did not end within {within_s:.0f} s: {', '.join(left[:8])}")
+            await asyncio.sleep(_LOOK_S)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a world ended. `violation` None: well. `ends`: of each job, its error code, or how it ended without one."""
+
+    seed: int
+    violation: str | None
+    trace: list[Event]
+    ends: list[str]
+    commits: int
+    virtual_s: float
+
+
+def play(seed: int, folder: Path, template: Path) -> Outcome:
+    """Play the world of a seed on a copy of `template`, an empty database."""
+    path = folder / f"world-{seed}.db"
+    shutil.copy(template, path)
+    trace: list[Event] = []
+    seen: dict[str, Any] = {}
+
+    async def story(loop: VirtualLoop) -> None:
+        world = seen["world"] = _make(loop, path, trace)
+        with _listening(world):
+            try:
+                await world.live()
+            finally:
+                await world.end()
+
+    violation: str | None = None
+    try:
+        with _presenting(), _chance_of(seed):
+            simulate(seed, story)
+    except Exception as error:
+        violation = f"{error}" if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
+        seen["error"] = error
+    finally:
+        for leftover in folder.glob(f"world-{seed}.db*"):
+            leftover.unlink()
+    world = seen["world"]
+    ends = [job.error_code or job.status for job in world.books.rows[JOBS].values()]
+    return Outcome(seed, violation, trace, ends, world.books.commits, world.loop.time())
+
+
+def _make(loop: VirtualLoop, path: Path, trace: list[Event]) -> World:
+    def note(who: str, what: str, **about: Any) -> None:
+        world.note(who, what, **about)
+
+    chance = loop.chance
+    server = Server(loop, path, note)
+    around = Surroundings(loop, note)
+    for number in range(chance.choice([1, 1, 2])):
+        around.renderers[f"renderer{number}"] = PlayedRenderer(around, f"renderer{number}")
+    renders_max, workspace_max = chance.choice([(1, 1), (2, 1), (2, 2)])
+    renders = RenderLimits(
+        renders_max, workspace_max, attempts_max=3, budget_s=25.0, lease_s=8.0, picture_ttl_s=30.0, collect_s=15.0
+    )
+    rules = Rules(
+        workers=chance.choice([1, 2]),
+        renders=renders,
+        infra_failures_max=chance.choice([1, 6]),
+        lease_losses_max=chance.choice([1, 3]),
+    )
+    books = Books(server, Limits(renders_max, workspace_max, rules.runs.active_jobs_max))
+    server.witness = books
+    world = World(loop, server, books, around, rules, Wire(server), trace)
+    return world
+
+
+@contextmanager
+def _presenting() -> Iterator[None]:
+    """Let the books see under which lease a process acts, whatever the statement then makes of it."""
+
+    def watched(function: Any) -> Any:
+        @wraps(function)
+        async def call(tx: Any, held: Lease, *args: Any, **kwargs: Any) -> Any:
+            session = session_of(tx)
+            if session.server.witness is not None:
+                session.server.witness.presented(session, held)
+            return await function(tx, held, *args, **kwargs)
+
+        return call
+
+    patches = [
+        mock.patch.object(module, name, watched(getattr(module, name)))
+        for module, names in _UNDER_A_LEASE.items()
+        for name in names
+    ]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+@contextmanager
+def _chance_of(seed: int) -> Iterator[None]:
+    """Names that code makes up are the same ones in every run of a seed."""
+    names = random.Random(seed)
+    made_up = lambda: uuid.UUID(int=names.getrandbits(128), version=4)  # noqa: E731
+    token = lambda _=None: f"{names.getrandbits(96):024x}"  # noqa: E731
+    with mock.patch.object(uuid, "uuid4", made_up), mock.patch("secrets.token_urlsafe", token):
+        yield
+
+
+@contextmanager
+def _listening(world: World) -> Iterator[None]:
+    """What the actors log is told in the trace; a crash that nobody wanted is a violation."""
+
+    def hear(_: Any, level: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+        life, error = LIFE.get(), said.get("exc_info")
+        error = sys.exc_info()[1] if error is True else error
+        about = {name: value for name, value in said.items() if name not in _NOT_TOLD and not name.endswith("ms")}
+        world.note(life.name if life else "-", said["event"], **about)
+        if said["event"] in {"actor.crashed", "actor.child_failed", "job.rescue_failed", "render.dispatch.crashed"}:
+            wanted = isinstance(error, NotImplementedError | AttributeError) and said["event"] == "actor.crashed"
+            if not wanted:
+                world.books.broken(Violation(f"{said['event']}: {about} {error!r}"))
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[hear], wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+
+
+@contextmanager
+def workshop() -> Iterator[tuple[Path, Path]]:
+    """(folder, template) to play in; in memory where the machine has a place for that."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="pagegate-sim-") as folder:
+        template = Path(folder) / "template.db"
+        make_template(template)
+        yield Path(folder), template
