@@ -17,9 +17,10 @@ import structlog
 from pagegate.actors.kernel import Actor, Asks, Reply, ask
 from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.worker_state import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
-from pagegate.storage import jobs
+from pagegate.storage import jobs, runs
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ExpiredJob
+from pagegate.storage.transitions import JOB
 
 log = structlog.get_logger()
 
@@ -212,6 +213,10 @@ class JobQueue(Actor):
         try:
             async with self._db.write() as tx:
                 state = await jobs.rescue_job(tx, self._kind, expired.id, expired.fence, self._lease_losses_max)
+                if state in JOB.terminal:  # no worker is left to tell how it ended
+                    job = await jobs.get_job(tx, self._kind, expired.id)
+                    end = "cancel" if state == JOB.target("cancel") else "fail"
+                    await runs.append_call_event(tx, job.id, job, "tool.ended", {"end": end, "code": job.error_code})
         except DatabaseUnavailable:
             raise
         except Exception as error:

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
 from pagegate.actors.queues.queue import CancelHint, Drain, GetQueueState, JobsSubmitted
-from pagegate.storage import jobs, schema
+from pagegate.storage import jobs, runs, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
 from pagegate.storage.lease import require_held
@@ -70,6 +70,18 @@ async def test_a_worker_whose_lease_was_taken_writes_nothing(lane: Lane) -> None
     assert row.result == {"attempt": 2}
     assert row.lease_losses == 1
     assert lane.kind.told == ["finish"]
+
+
+async def test_a_run_is_told_of_a_job_that_lost_its_worker_once_too_often(lane: Lane) -> None:
+    lane.kind.work = lane.kind.hang
+    submitted = await lane.world.submit("a")
+    await lane.has_started()
+    async with lane.world.db.write() as tx:
+        await tx.execute(update(schema.ai_page_mutation_jobs).values(lease_losses=3, lease_expires_at=tx.now - 1))
+    row = await until(lambda row: row.status == "failed", lane, submitted.job_ids[0])
+    assert row.error_code == "JOB_LEASE_LOST"
+    events = await lane.world.read(runs.list_events, submitted.run_id)
+    assert [event.data.get("code") for event in events if event.kind == "tool.ended"] == ["JOB_LEASE_LOST"]
 
 
 async def test_infrastructure_failures_are_tried_again_and_counted(lane: Lane) -> None:
