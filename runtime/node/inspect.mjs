@@ -61,11 +61,37 @@ function unfitSource(source) {
     const message = `The source has ${text.length} characters; ${SOURCE_CHARS_MAX} are the limit.`
     return refusal('PAGE_SOURCE_TOO_LARGE', message, { source, offset: 0 })
   }
+  const other = anotherKindOfFile(source)
+  if (other) return other
   const lastLine = text.lastIndexOf('\n', text.trimEnd().length - 1) + 1
   const starts = source.path.endsWith('.tsx') ? [0, lastLine] : [0]
   for (const start of starts) {
     const offset = start + text.slice(start).search(/\S/)
     if (/^(?:```|~~~)/.test(text.slice(offset, offset + 3))) return fenced(source, offset)
+  }
+  return null
+}
+
+/** Right in itself, and under the wrong name: what the parsers would say of it leads nobody to that. */
+function anotherKindOfFile(source) {
+  const { text } = source
+  const offset = text.search(/\S/)
+  const refused = (message, hint) => refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset, hint })
+  const start = text.slice(offset, offset + 4000).replace(/^(?:<!--.*?-->\s*)+/s, '')
+  const react = source.path.endsWith('.tsx')
+  if (/^<(?:!doctype\s|html[\s>])/i.test(start)) {
+    const hint = react
+      ? 'Write a TSX module: return what is inside <body> as JSX from `export default function Page() { … }`.'
+      : 'Write a Vue component: put what is inside <body> into <template>, scripts into <script setup>, styles into <style>.'
+    return refused('The source is a whole HTML document.', hint)
+  }
+  if (react && /^<(?:template|script)[\s>]/.test(start)) {
+    return refused('The source is a Vue component in a file that is named .tsx.', 'Write it as a TSX module, or send it as .vue.')
+  }
+  const opens = /^(?:import|export|const|function)\b|^['"]use client['"]/.test(start)
+  if (!react && opens && !/^<(?:template|script)[\s>]/m.test(text)) {
+    const hint = 'Write it as a Vue component with <script setup> and <template>, or send it as .tsx when it is React.'
+    return refused('The source is a script alone in a file that is named .vue.', hint)
   }
   return null
 }

@@ -161,6 +161,22 @@ function awaitsAtTopLevel(program) {
 }
 
 /** Visits every node; a visitor that answers false is not led further down. */
+const ASSIGNS = new Set(['AssignmentExpression', 'ForInStatement', 'ForOfStatement'])
+
+/** Where a name that a block declares with `const` is given another value, in the whole source, or null. */
+export function firstWrite(block, name) {
+  let place = null
+  walk(parseSync(`page.${block.lang}`, block.text, { lang: block.lang, sourceType: 'module' }).program, (node) => {
+    const written = ASSIGNS.has(node.type) ? node.left : node.type === 'UpdateExpression' ? node.argument : null
+    if (written) walk(written, (part) => {
+      if (part.type === 'Identifier' && part.name === name) place ??= block.offset + node.start
+      return part.type !== 'MemberExpression' && part.type !== 'VariableDeclaration'
+    })
+    return place === null
+  })
+  return place
+}
+
 export function walk(node, visit) {
   if (!visit(node)) return
   for (const child of childrenOf(node)) walk(child, visit)

@@ -10,6 +10,7 @@ import { compileTemplate, parse as parseVue } from 'vue/compiler-sfc'
 import { refusal } from './errors.mjs'
 import { Refused } from './guard.mjs'
 import { judge, nearNames } from './imports.mjs'
+import { firstWrite } from './inspect_script.mjs'
 import { templateError } from './inspect_template.mjs'
 import { markJsx, unmarked } from './mark.mjs'
 
@@ -45,11 +46,24 @@ function fileInMessage(message) {
 
 /** The line is right, because marks add none; the column counts the marks that stand before it. */
 function scriptError(error, message, source, task, found) {
+  if (error.code === 'ILLEGAL_REASSIGNMENT') return reassigned(message, source, found.modules.get(source.path))
   if (!error.loc?.line) return refusal('PAGE_COMPILE_FAILED', message, { source, offset: 0, plugin: error.plugin })
   const marked = source.path.endsWith('.tsx') ? markJsx(source, found.modules.get(source.path).program, task).code : source.text
   const before = unmarked(marked.split('\n')[error.loc.line - 1]?.slice(0, error.loc.column ?? 0) ?? '')
   const offset = source.offsetOf(error.loc.line, before.length + 1)
   return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: error.plugin })
+}
+
+/** Rolldown counts in code that Vue or React has rewritten by then; the name it gives is the author's. */
+function reassigned(message, source, { descriptor }) {
+  const name = /`([^`]+)`/.exec(message)?.[1] ?? ''
+  const blocks = descriptor
+    ? [descriptor.script, descriptor.scriptSetup].filter(Boolean).map((b) => ({ text: b.content, offset: b.loc.start.offset, lang: b.lang ?? 'js' }))
+    : [{ text: source.text, offset: 0, lang: 'tsx' }]
+  const offset = blocks.map((block) => firstWrite(block, name)).find((place) => place !== null) ?? 0
+  const value = descriptor ? 'a `ref()`' : 'state (`useState`)'
+  const hint = `Declare it with \`let\`; when the page shows how it changes, make it ${value}.`
+  return refusal('PAGE_SCRIPT_SYNTAX', `${message.replace(/\.$/, '')}.`, { source, offset, hint })
 }
 
 /** Rolldown names both modules; the import table knows where the name was written. */

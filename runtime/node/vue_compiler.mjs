@@ -14,6 +14,8 @@ export function compilerFor(task, found) {
       const descriptor = found.modules.get(logical)?.descriptor
       if (!descriptor || descriptor.source !== text) throw new Error('a file that was not inspected')
       descriptor.filename = filename
+      // Read under its logical path; Vite's maps name files, and a script without `setup` would lead nowhere.
+      for (const block of [descriptor.script, descriptor.template]) if (block?.map) block.map.sources = [filename]
       return { descriptor, errors: [] }
     },
   }

@@ -192,6 +192,13 @@ def test_map_leads_back_to_the_line_that_threw(compiler: Compiler) -> None:
         assert original_place(files, word) == expected
 
 
+def test_map_leads_back_into_a_script_without_setup(compiler: Compiler) -> None:
+    page = "<template><p>{{ sum }}</p></template>\n<script>\nexport default {\n  computed: {\n    sum() {\n"
+    page += "      return this.missing.reduce()\n    },\n  },\n}\n</script>\n"
+    files = compiler.compile("pages/page.vue", {"pages/page.vue": page})["files"]
+    assert original_place(files, "missing.reduce") == "pages/page.vue:6"
+
+
 def original_place(files: dict[str, str], word: str) -> str:
     """Where the first use of `word` in the compiled script was written, as a debugger would find it."""
     before = files["page.js"].split(word)[0].split("\n")

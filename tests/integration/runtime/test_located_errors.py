@@ -33,6 +33,13 @@ CASES = {
         "```tsx\nexport default () => <p/>\n```", "PAGE_SOURCE_FENCED", 1, "fence", file="pages/p.tsx"
     ),
     "prose": Case("I have written the page.", "PAGE_TEMPLATE_SYNTAX", 1, "At least one <template>"),
+    "react in vue": Case(
+        'import { useState } from "react"\nexport default () => <p/>\n', "PAGE_SOURCE_NOT_ALLOWED", 1, "script alone"
+    ),
+    "vue in tsx": Case(vue("const a = 1"), "PAGE_SOURCE_NOT_ALLOWED", 1, "Vue component", file="pages/p.tsx"),
+    "document": Case(
+        "\n<!DOCTYPE html>\n<html><body><p>a</p></body></html>\n", "PAGE_SOURCE_NOT_ALLOWED", 2, "inside <body>"
+    ),
     # -- templates
     "unclosed element": Case(vue("", "\n<p>a\n<b>c</b>"), "PAGE_TEMPLATE_SYNTAX", 6, "missing end tag", 1),
     "v-for": Case(vue("", '\n<li v-for="x">a</li>'), "PAGE_TEMPLATE_SYNTAX", 6, "v-for has invalid expression", 5),
@@ -44,6 +51,22 @@ CASES = {
     # -- scripts
     "syntax": Case(vue("const a = 1\nconst b = ;"), "PAGE_SCRIPT_SYNTAX", 3, "Unexpected token", 11),
     "redeclared": Case(vue("const a = 1\nconst a = 2"), "PAGE_SCRIPT_SYNTAX", 3, "already been declared", 7),
+    "constant assigned": Case(
+        "import { useState } from 'react'\nconst total = 1\nfunction add() {\n  total += 1\n}\n"
+        "export default function P() {\n  useState(add)\n  return <p>{total}</p>\n}\n",
+        "PAGE_SCRIPT_SYNTAX",
+        4,
+        "`useState`",
+        3,
+        file="pages/p.tsx",
+    ),
+    "constant counted": Case(
+        vue("import { ref } from 'vue'\nconst a = ref(0)\nconst n = 0\nfunction add() { a.value = n\nn++ }\nadd()"),
+        "PAGE_SCRIPT_SYNTAX",
+        6,
+        "`ref()`",
+        1,
+    ),
     "closing tag in a string": Case(
         vue("const a = 1\nconst s = '<b></script>'\n" + "\n" * 30), "PAGE_SCRIPT_SYNTAX", 3, "<\\/script>", 11
     ),
