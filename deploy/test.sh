@@ -3,6 +3,7 @@
 #
 #   bash deploy/test.sh                    all of it
 #   bash deploy/test.sh tests/unit -k x    arguments go to pytest
+#   TEST_PROCESSES=1 bash deploy/test.sh   one test at a time; two by default, since many of them wait
 #
 # Every step runs even when an earlier one failed, so one run tells all there is to repair.
 set -uo pipefail
@@ -26,7 +27,7 @@ step() {
 step "ruff check" .venv/bin/python -m ruff check .
 step "ruff format" .venv/bin/python -m ruff format --check .
 step "mypy" .venv/bin/python -m mypy
-step "pytest" .venv/bin/python -m pytest "$@"
+step "pytest" .venv/bin/python -m pytest -n "${TEST_PROCESSES:-2}" --dist loadfile "$@"
 
 printf '\n'
 if [ "${#FAILED[@]}" -gt 0 ]; then
