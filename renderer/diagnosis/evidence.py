@@ -5,6 +5,7 @@ the source's own text. All of it may be missing; then a finding simply has no li
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Self
@@ -121,9 +122,10 @@ class Evidence:
 
     def from_tag(self, component: str, attribute: str, *, given: bool) -> Position | None:
         """Where a component is used with (or without) an attribute: where a prop is wrong (or missing)."""
-        tag = re.compile(rf"<(?:{re.escape(component)}|{re.escape(kebab(component))})(?=[\s/>])(?:=>|[^>])*")
-        names = rf"[\s:](?:{re.escape(attribute)}|{re.escape(kebab(attribute))})(?=[\s=/]|$)"
         contents = self.map.contents if self.map else {}
+        tags = "|".join(re.escape(name) for name in _names_of(component, contents))
+        tag = re.compile(rf"<(?:{tags})(?=[\s/>])(?:=>|[^>])*")
+        names = rf"[\s:](?:{re.escape(attribute)}|{re.escape(kebab(attribute))})(?=[\s=/]|$)"
         for path in sorted(contents, key=lambda path: not path.startswith("pages/")):
             for use in tag.finditer(contents[path]):
                 if bool(re.search(names, use[0])) is given:
@@ -150,6 +152,18 @@ def _decoded(png: bytes | None) -> Image.Image | None:
         return Image.open(BytesIO(png)).convert("RGB")
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
         return None
+
+
+def _names_of(component: str, contents: Mapping[str, str]) -> list[str]:
+    """The tags a component may be used by: its own name, those it is imported under, and at last `<component :is>`."""
+    file = rf"""["']@(?:components|pages)/{re.escape(component)}\.(?:vue|tsx)["']"""
+    imported = re.compile(rf"import\s+(\w+)\s+from\s+{file}|(\w+)\s*=[^\n=]*=>\s*import\(\s*{file}")
+    names = [component]
+    for text in contents.values():
+        names += [found[1] or found[2] for found in imported.finditer(text)]
+    tags = list(dict.fromkeys(tag for name in names for tag in (name, kebab(name))))
+    is_used = re.compile(rf"<(?:{'|'.join(map(re.escape, tags))})[\s/>]")
+    return tags if any(is_used.search(text) for text in contents.values()) else [*tags, "component"]
 
 
 def _is_source_of(path: str, component: str | None) -> bool:

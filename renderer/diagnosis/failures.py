@@ -28,7 +28,10 @@ _HINTS = (
         "A watcher, effect or render changes what it depends on, again and again: change it only when it differs.",
     ),
     (r"Too many re-renders", "A state is set while rendering: set it in an event handler or an effect instead."),
-    (r"Maximum call stack", "A function calls itself without an end."),
+    (
+        r"Maximum call stack",
+        "A function calls itself without an end, or a component shows itself, perhaps by way of another one.",
+    ),
     (
         r"Element type is invalid",
         "What is rendered here is no component: check the import (default or named?).",
@@ -108,7 +111,7 @@ def _position_of(evidence: Evidence, error: PageError) -> Position | None:
         return position
     for pattern, needles in _ABOUT:
         if re.search(pattern, error.message):
-            return evidence.from_text(*needles)
+            return evidence.from_text(*needles) or _root_position(evidence)
     for message in evidence.seen.console:
         named = _REACT_SAYS_WHERE.search(message.text)
         if named:

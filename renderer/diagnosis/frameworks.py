@@ -174,7 +174,7 @@ _GENERIC_HINT = "Follow what the framework says: what it warns about often shows
 # About the build, the tools or an error that is told already; nothing an author could repair.
 _REMARKS = re.compile(
     r"React DevTools|Vue Devtools|development (?:build|version)|Feature flags? __VUE|experimental feature"
-    r"|An error occurred in the <|Consider adding an error boundary"
+    r"|An error occurred in the <|Consider adding an error boundary|Active effect was not restored correctly"
 )
 
 

@@ -27,7 +27,9 @@ def settle(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:
-    """One line of source that is rendered ten times (a list) is one slip."""
+    """One line of source that is rendered ten times (a list) is one slip; two props missing on it are two."""
+    if finding.line is not None and finding.code == "PROP_MISSING":
+        return (finding.code, finding.file, finding.line, finding.column, finding.message)
     if finding.line is not None:
         return (finding.code, finding.file, finding.line, finding.column)
     return (finding.code, finding.message, finding.element)

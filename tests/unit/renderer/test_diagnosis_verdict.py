@@ -14,6 +14,14 @@ def test_one_line_of_source_that_is_rendered_often_is_one_finding_with_a_count()
     assert finding.message == "m (2 more like it)"
 
 
+def test_two_props_that_are_missing_at_one_place_are_both_named() -> None:
+    missing = [warning("PROP_MISSING", message=f'Missing required prop: "{name}"') for name in ("was", "now", "was")]
+    assert [finding.message for finding in settle(missing)] == [
+        'Missing required prop: "was" (1 more like it)',
+        'Missing required prop: "now"',
+    ]
+
+
 def test_errors_come_first_and_warnings_in_the_order_of_the_source() -> None:
     found = [warning(line=30), warning("IMAGE_BROKEN", line=4), warning("PAGE_ERROR", line=9, severity="error")]
     assert [finding.line for finding in settle(found)] == [9, 4, 30]
