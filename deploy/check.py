@@ -58,7 +58,15 @@ def run_check(files: Sequence[Path], *, canvas: str, project: Path | None, pictu
 async def _ending_on_sigterm(work: Coroutine[Any, Any, int]) -> int:
     """SIGTERM ends the command like Ctrl-C does: in order, with nothing left behind."""
     task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+
+    def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # Ctrl-C reaches the browser's driver too: calls that were under way fail, and nobody waits for them any more.
+        if not task.cancelling():
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(tell)
     return await task
 
 
