@@ -172,13 +172,27 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         pages.append(tmp_path / f"page-{number}.vue")
         pages[-1].write_text(PAGE.format(text=number))
     process = subprocess.Popen(
-        [*CHECK, *map(str, pages), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*CHECK, *map(str, pages), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["status"] == "passed"
     yield process
     process.kill()
     process.communicate()
+
+
+def test_ctrl_c_that_reaches_the_browsers_driver_too_is_told_in_one_line(running: subprocess.Popen[str]) -> None:
+    """A terminal sends it to the whole group."""
+    os.killpg(running.pid, signal.SIGINT)
+    _, told = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert told.splitlines()[-1] == "pagegate check: interrupted"
+    assert "Traceback" not in told
+    assert "ERROR" not in told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
