@@ -79,7 +79,10 @@ class _Driven:
 
 @dataclass(frozen=True)
 class State:
-    """`driving`: request id → worker id, of this replica. `shunned_until_s`: worker id → loop time."""
+    """`driving`: attempt id → worker id, of this replica. `shunned_until_s`: worker id → loop time.
+
+    By attempt: one whose lease ran out may still be driven here when its request is tried again.
+    """
 
     rotation: Rotation = field(default_factory=Rotation)
     driving: Mapping[int, str] = field(default_factory=dict)
@@ -121,7 +124,7 @@ class RenderCoordinator(Actor):
         self._workers = {worker.worker_id: worker for worker in workers}
         self._state = State()
         self._waiting: dict[int, list[Reply[Row[Any]]]] = {}
-        self._children: dict[int, asyncio.Task[None]] = {}
+        self._children: dict[int, tuple[int, asyncio.Task[Any]]] = {}  # attempt id → its request, who drives it
 
     async def setup(self) -> None:
         self.every(self._tick_s, _Tick())
@@ -136,8 +139,9 @@ class RenderCoordinator(Actor):
                 self._waiting.setdefault(request_id, []).append(self.defer_reply())
                 await self._answer([request_id])
             case CancelRender(request_id):
-                if request_id in self._children:
-                    self._children[request_id].cancel()
+                for wanted_by, child in self._children.values():
+                    if wanted_by == request_id:
+                        child.cancel()
             case _Driven(reserved, ended):
                 await self._driven(reserved, ended)
             case _Tick():
@@ -195,17 +199,18 @@ class RenderCoordinator(Actor):
             )
 
     def _start(self, reserved: AttemptLease, rotation: Rotation) -> None:
-        driving = {**self._state.driving, reserved.request.id: reserved.worker_id}
+        driving = {**self._state.driving, reserved.lease.id: reserved.worker_id}
         self._state = replace(self._state, rotation=rotation, driving=driving)
         log.info("render.dispatch.started", request_id=reserved.request.id, worker_id=reserved.worker_id)
-        self._children[reserved.request.id] = self.spawn(
+        child = self.spawn(
             self._drive.run(self._workers[reserved.worker_id], reserved),
             then=lambda ended: _Driven(reserved, ended),
         )
+        self._children[reserved.lease.id] = (reserved.request.id, child)
 
     async def _driven(self, reserved: AttemptLease, ended: ChildEnded[bool]) -> None:
-        del self._children[reserved.request.id]
-        driving = {request: worker for request, worker in self._state.driving.items() if request != reserved.request.id}
+        del self._children[reserved.lease.id]
+        driving = {attempt: worker for attempt, worker in self._state.driving.items() if attempt != reserved.lease.id}
         self._state = replace(self._state, driving=driving)
         if ended.value is False:
             shunned = {**self._state.shunned_until_s, reserved.worker_id: self.now_s() + _SHUN_S}
