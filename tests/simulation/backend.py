@@ -17,6 +17,7 @@ from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import ask, stop
+from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.queue import Drain, JobQueue
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import Executed, LeaseTimes
@@ -52,6 +53,7 @@ class Rules:
             render_workspace_queue_max=3,
         )
     )
+    state_bytes_max: int = 4096
     infra_failures_max: int = 6
     lease_losses_max: int = 3
 
@@ -69,8 +71,9 @@ class Backend:
         self.life = Life(server.loop, f"{host}{life}")
         self.wire = Wire(server, self.life)
         self.address = f"sim://{host}/{life}"
-        self.clock = LoopClock(server.loop)
-        self.state = MemoryState(4096, self.clock)
+        # A replica's own clock may be minutes off: nothing that matters may depend on it.
+        self.clock = LoopClock(server.loop, skew_ms=server.loop.chance.choice([0, 0, -600_000, 600_000]))
+        self.state = MemoryState(rules.state_bytes_max, self.clock)
         self.actors: dict[str, pykka.ActorRef[Any]] = {}
         self._server, self._around, self._rules = server, around, rules
 
@@ -126,6 +129,13 @@ class Backend:
         actors |= {f"worker{place}": worker for place, worker in enumerate(workers)}
         actors["queue"] = JobQueue.start(
             db, kind.name, owner, workers, rules.times, lease_losses_max=rules.lease_losses_max, poll_s=2.0, sweep_s=4.0
+        )
+        actors["control"] = JobControl.start(
+            db,
+            {kind.name: actors["queue"]},
+            RetryLimits(rules.runs.active_jobs_max, rules.runs.job_deadline_s),
+            on_news=feed.publish,
+            on_end=lambda: external.tell(BatchesMayBeReady()),
         )
         actors["runs"] = AgentRuns.start(db, actors["queue"], feed, rules.runs)
 

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
+from sqlalchemy import ColumnElement, Connection, CursorResult, Engine, Executable, create_engine, event
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
@@ -113,6 +113,7 @@ class Session:
         self.tx = _Tx(self)
         self.conn: Connection | None = None
         self.ended = False
+        self.now_ms = 0  # what its last statement took for the present
         self.granted: asyncio.Future[None] | None = None
         self.stale: list[Lease] = []
         self.held: dict[tuple[str, int], Lease] = {}
@@ -203,6 +204,11 @@ class _Tx(Tx):
     def __init__(self, session: Session) -> None:
         super().__init__(cast(AsyncConnection, None), "sqlite", session.server.clock)
         self.session = session
+
+    @property
+    def now(self) -> ColumnElement[int]:
+        self.session.now_ms = self.session.server.clock.now_ms()
+        return super().now
 
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None

@@ -65,7 +65,6 @@ class Weather:
     renderer_hangs: float = 0.0
     renderer_errs: float = 0.0
     objects_fail: float = 0.0
-    state_full: float = 0.0
     slow_s: float = 0.0
 
     def calm_down(self) -> None:
@@ -137,6 +136,13 @@ class PlayedRuntime:
         if not self._around.strikes(self._around.weather.runtime_refuses):
             self._outputs.pop(output_id, None)
 
+    def keep(self, mark: str, ttl_s: float) -> str:
+        """An output of a page, by its name."""
+        self._made += 1
+        name = f"out{self._made}"
+        self._outputs[name] = (mark, self._loop.time() + ttl_s)
+        return name
+
     def forget(self) -> None:
         """The process starts anew, without its outputs."""
         self._outputs.clear()
@@ -169,9 +175,7 @@ class PlayedRuntime:
             error = LocatedError(code="VUE_TEMPLATE_INVALID", message=mark, file="pages/x.vue", line=1)
             answer.set_result(CompileResult(ok=False, errors=[error]))
             return
-        self._made += 1
-        name = f"out{self._made}"
-        self._outputs[name] = (mark, self._loop.time() + OUTPUT_TTL_S)
+        name = self.keep(mark, OUTPUT_TTL_S)
         if self._around.strikes(self._around.weather.runtime_forgets):
             self._loop.call_outside(self._loop.chance.uniform(0, 1), self._outputs.pop, name, None)
         output = CompileOutput(

@@ -50,6 +50,9 @@ class Limits:
 
     renders: int
     workspace_renders: int
+    render_attempts: int
+    waiting_renders: int
+    waiting_renders_of_workspace: int
     active_jobs: int
 
 
@@ -112,7 +115,7 @@ class Books:
         for change in changes:
             self.rows[change.table][change.id] = change.new
         for change in changes:
-            _judge_move(change, session, self._now_ms)
+            _judge_move(change, session)
         self._judge_all(changes, session)
         self.commits += 1
 
@@ -126,16 +129,16 @@ class Books:
         tables = {change.table for change in changes}
         if {ATTEMPTS, REQUESTS} & tables:
             self._judge_slots()
+        if {JOBS, REQUESTS} & tables:
+            self._judge_wanted()
         for change in changes:
             match change.table:
                 case "ai_page_mutation_jobs":
-                    self._judge_job(change)
+                    self._judge_job(change, session)
                 case "page_versions":
                     self._judge_version(change, session)
-                case "render_requests" if change.old is None:
-                    held = session.held.get((JOBS, change.new.job_id))
-                    if held is None or held.fence != change.new.job_attempt:
-                        raise Violation(f"render request {change.id} was made without the lease of its job")
+                case "render_requests":
+                    self._judge_render(change, session)
                 case "ai_agent_runs":
                     self._judge_run(change, session)
                 case "ai_agent_external_tasks":
@@ -160,7 +163,44 @@ class Books:
         if running != len(unreleased):
             raise Violation(f"{running} render requests run, {len(unreleased)} attempts hold a slot")
 
-    def _judge_job(self, change: Change) -> None:
+    def _judge_wanted(self) -> None:
+        """A render that is live is one that an attempt at work waits for: others were cancelled with theirs (Q5)."""
+        for request in self.rows[REQUESTS].values():
+            if request.finished_at_ms is not None:
+                continue
+            job = self.rows[JOBS][request.job_id]
+            if job.status != "running" or job.attempt != request.job_attempt:
+                raise Violation(f"render request {request.id} goes on for an attempt of job {job.id} that is over")
+
+    def _judge_render(self, change: Change, session: Session) -> None:
+        request, old = change.new, change.old
+        if old is None:
+            held = session.held.get((JOBS, request.job_id))
+            if held is None or held.fence != request.job_attempt:
+                raise Violation(f"render request {request.id} was made without the lease of its job")
+            waiting = [row for row in self.rows[REQUESTS].values() if row.status == "pending"]
+            here = sum(row.workspace_id == request.workspace_id for row in waiting)
+            if len(waiting) > self._limits.waiting_renders or here > self._limits.waiting_renders_of_workspace:
+                raise Violation(f"{len(waiting)} renders wait, {here} of them in one workspace")
+        elif old.status == "pending" and request.status == "running":
+            if old.available_at > session.now_ms:
+                raise Violation(f"render request {request.id} runs before it may be tried again")
+            if request.attempt - request.busy_returns > self._limits.render_attempts:
+                raise Violation(f"render request {request.id} is tried for the {request.attempt}th time")
+        elif request.status == "succeeded" and old.status != "succeeded":
+            self._judge_result(request)
+
+    def _judge_result(self, request: Row) -> None:
+        """What a render found is about the page that its job had compiled."""
+        mark = _asked_for(self.rows[CALLS][self.rows[JOBS][request.job_id].tool_call_id])
+        diagnosis = json.loads(request.result)["diagnosis"]
+        if (
+            diagnosis is None
+            or {"good": "passed", "warned": "warning"}.get(nature_of(mark), "failed") != (diagnosis["status"])
+        ):
+            raise Violation(f"render request {request.id} of {mark} ends with the finding {diagnosis}")
+
+    def _judge_job(self, change: Change, session: Session) -> None:
         job = change.new
         if job.error_code == "JOB_CRASHED":
             raise Violation(f"job {job.id} met an error that nobody foresaw: {job.error}")
@@ -169,6 +209,10 @@ class Books:
             if live > self._limits.active_jobs:
                 raise Violation(f"{live} jobs are live, {self._limits.active_jobs} may be")
         elif change.old.status == "pending" and job.status == "running":
+            if change.old.available_at > session.now_ms:
+                raise Violation(f"job {job.id} runs before it may be tried again")
+            if self._raw.execute("SELECT 1 FROM lanes WHERE paused_at_ms IS NOT NULL").fetchone() is not None:
+                raise Violation(f"job {job.id} was claimed from a paused lane")
             for other in self.rows[JOBS].values():
                 same = (other.batch_id, other.page_code) == (job.batch_id, job.page_code)
                 if same and other.position < job.position and other.finished_at_ms is None:
@@ -209,6 +253,8 @@ class Books:
         of_page = [row for row in self.rows[VERSIONS].values() if row.page_id == version.page_id]
         if sorted(row.number for row in of_page) != list(range(1, len(of_page) + 1)):
             raise Violation(f"page {version.page_id} has the versions {sorted(row.number for row in of_page)}")
+        if self.rows[PAGES][version.page_id].deleted_at_ms is not None:
+            raise Violation(f"page version {version.id} was saved to a deleted page")
         if self.rows[PAGES][version.page_id].current_version_number != version.number:
             raise Violation(f"page {version.page_id} does not point at its newest version {version.number}")
         job = self.rows[JOBS].get(version.job_id)
@@ -299,7 +345,7 @@ class Books:
         return None if values is None else Row(**dict(zip(self._columns[table], values, strict=True)))
 
 
-def _judge_move(change: Change, session: Session, now_ms: int) -> None:
+def _judge_move(change: Change, session: Session) -> None:
     """What one row may do: an end is an end, and a leased row moves by its holder's hand or when its lease is over."""
     old, new = change.old, change.new
     if old is None:
@@ -313,10 +359,10 @@ def _judge_move(change: Change, session: Session, now_ms: int) -> None:
     if was in _ENDS and not retried and change.changed - {"last_event_index"}:
         raise Violation(f"{about} had ended as {was}, and {', '.join(sorted(change.changed))} changed after that")
     if change.table in _LEASED:
-        _judge_leased(change, was, is_now, session, now_ms)
+        _judge_leased(change, was, is_now, session)
 
 
-def _judge_leased(change: Change, was: str, is_now: str, session: Session, now_ms: int) -> None:
+def _judge_leased(change: Change, was: str, is_now: str, session: Session) -> None:
     who, fence, active = _LEASED[change.table]
     old, new, about = change.old, change.new, f"{change.table} {change.id}"
     assert old is not None
@@ -325,11 +371,11 @@ def _judge_leased(change: Change, was: str, is_now: str, session: Session, now_m
     if active(new) and (not active(old) or getattr(new, fence) != getattr(old, fence)):
         if getattr(new, fence) != getattr(old, fence) + 1:
             raise Violation(f"{about} was claimed without a new fence")
-        if new.lease_expires_at <= now_ms:
+        if new.lease_expires_at <= session.now_ms:
             raise Violation(f"{about} was claimed with a lease that is over")
     if not active(old) or (change.table, change.id) in session.held:
         return
-    over = old.lease_expires_at <= now_ms
+    over = old.lease_expires_at <= session.now_ms
     if active(new) and change.changed <= {"cancel_requested_at"}:
         return
     if change.table == JOBS and over and new.lease_losses == old.lease_losses + 1:

@@ -14,8 +14,11 @@ from sqlalchemy import select, update
 from pagegate.actors.agents.runs import CancelRun, StartApiRun
 from pagegate.actors.agents.tools import parse_tool_call
 from pagegate.actors.kernel import ask
-from pagegate.storage import components, pages, projects, runs, schema, users, workspaces
+from pagegate.actors.queues.control import CancelOneJob, PauseLane, ResumeLane, RetryFailedJob
+from pagegate.storage import components, jobs, lanes, pages, projects, runs, schema, users, workspaces
 from pagegate.storage.engine import DatabaseUnavailable
+from pagegate.storage.external import ResultDelivered
+from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.edges import NATURES, mark_of, source_of
 from tests.simulation.invariants import Violation
 
@@ -155,9 +158,34 @@ class People:
             case "return":
                 await self._pages(place, pages.bring_back_page, "brought back")
 
+    async def operate(self) -> None:
+        """An operator's hand on the lane or on one of its jobs (Q10, Q11)."""
+        chance, world = self.world.loop.chance, self.world
+        known = sorted(world.books.rows[jobs.PAGE_MUTATION])
+        asked: Any = chance.choice([PauseLane(jobs.PAGE_MUTATION, 1), ResumeLane(jobs.PAGE_MUTATION, 1)])
+        if known and chance.random() < 0.7:
+            failed = [number for number in known if world.books.rows[jobs.PAGE_MUTATION][number].status == "failed"]
+            kind = chance.choice([RetryFailedJob, RetryFailedJob, CancelOneJob])
+            asked = kind(jobs.PAGE_MUTATION, chance.choice(failed or known), 1)
+        backend = chance.choice(world.backends)
+        try:
+            answer = await ask(backend.actors["control"], asked, _ANSWER_TIMEOUT_S)
+        except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
+            return
+        except (JobNotFailed, JobAlreadyRetried, ResultDelivered, runs.JobQueueFull) as refusal:
+            answer = type(refusal).__name__
+        world.note("operator", type(asked).__name__, job=getattr(asked, "job_id", "-"), answer=answer)
+
     async def restore(self, place: Place) -> None:
         await self._disable(place, False)
         await self._write("made an editor", place, workspaces.put_member, "editor")
+
+    async def put_right(self) -> None:
+        """Everybody may write again, and the lane is open."""
+        for place in self.places:
+            await self.restore(place)
+        async with self.world.wire.write() as tx:
+            await lanes.resume_lane(tx, jobs.PAGE_MUTATION)
 
     async def _write(self, what: str, place: Place, statement: Any, *more: Any) -> None:
         async with self.world.wire.write() as tx:

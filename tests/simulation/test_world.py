@@ -20,6 +20,7 @@ WORLDS = 200
 _WEATHER = {
     "KILLED",
     "FROZEN",
+    "SUSPENDED",
     "goes on",
     "stopped",
     "actor crashes",

@@ -26,6 +26,8 @@ class Trouble:
             self._kill,
             self._kill,
             self._freeze,
+            self._suspend,
+            self._suspend,
             self._crash_actor,
             self._cut,
             self._database_gone,
@@ -37,8 +39,9 @@ class Trouble:
             self._restart_runtime,
             self._objects,
             self._interfere,
-            self._interfere,
+            self._operate,
             self._restart,
+            self._step_clock,
         ]
         chance = self._loop.chance
         self._kinds = [kind for kind in kinds if chance.random() < 0.5] or [self._kill]
@@ -57,8 +60,10 @@ class Trouble:
         for backend in world.backends:
             backend.wire.cut, backend.wire.loses, backend.wire.slow_s = False, 0.0, 0.0
             backend.life.put_out_fuse()
-        for place in world.people.places:
-            await world.people.restore(place)
+        while any(backend.life.stopped for backend in world.backends):
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(2)  # what an operator asked of a frozen process is done only now
+        await world.people.put_right()
         world.note("weather", "calm")
 
     # -- processes ------------------------------------------------------------------------------------------------
@@ -74,19 +79,28 @@ class Trouble:
         self._loop.call_outside(self._loop.chance.choice([0.05, 0.5, 8.0]), self._world.start_anew, backend)
 
     async def _freeze(self) -> None:
-        """SIGSTOP, a paused virtual machine, a long collection of garbage."""
+        """SIGSTOP, or a long collection of garbage: its clock goes on."""
+        self._pause("FROZEN", asleep=False)
+
+    async def _suspend(self) -> None:
+        """A paused virtual machine: its monotonic clock stands still, and its deadlines with it."""
+        self._pause("SUSPENDED", asleep=True)
+
+    def _pause(self, what: str, *, asleep: bool) -> None:
         backend = self._loop.chance.choice(self._world.backends)
+
+        def paused() -> None:
+            self._world.note(backend.life.name, what)
+            self._world.server.lose_touch(backend.life)
+            for_s = self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0])
+            self._loop.call_outside(for_s, goes_on, for_s)
+
+        def goes_on(after_s: float) -> None:
+            self._world.note(backend.life.name, "goes on")
+            backend.life.go_on(after_s if asleep else 0.0)
+
         if not backend.life.stopped:
-            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), lambda: self._frozen(backend))
-
-    def _frozen(self, backend: Backend) -> None:
-        self._world.note(backend.life.name, "FROZEN")
-        self._world.server.lose_touch(backend.life)
-        self._loop.call_outside(self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0]), self._thawed, backend)
-
-    def _thawed(self, backend: Backend) -> None:
-        self._world.note(backend.life.name, "goes on")
-        backend.life.go_on()
+            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), paused)
 
     async def _restart(self) -> None:
         """An orderly stop and a new start."""
@@ -118,13 +132,20 @@ class Trouble:
 
     async def _slow(self) -> None:
         wire = self._loop.chance.choice(self._world.backends).wire
-        wire.slow_s = self._loop.chance.choice([0.05, 0.5, 3.0])
+        wire.slow_s = self._loop.chance.choice([0.05, 0.5, 3.0, 14.0])
         self._later(lambda: setattr(wire, "slow_s", 0.0), 2.0, 10.0)
 
     async def _lose_answers(self) -> None:
         wire = self._loop.chance.choice(self._world.backends).wire
         wire.loses = self._loop.chance.choice([0.1, 0.5])
         self._later(lambda: setattr(wire, "loses", 0.0), 1.0, 5.0)
+
+    async def _step_clock(self) -> None:
+        """The clock that decides about leases is put right; there is one, so only where one process owns it (Q6)."""
+        if len(self._world.backends) == 1:
+            step_ms = self._loop.chance.choice([-10_000, -500, 500, 10_000, 600_000])
+            self._world.note("clock", "steps", ms=step_ms)
+            self._world.server.clock.skew_ms += step_ms
 
     # -- what stands around ---------------------------------------------------------------------------------------
 
@@ -148,6 +169,9 @@ class Trouble:
 
     async def _interfere(self) -> None:
         await self._world.people.interfere()
+
+    async def _operate(self) -> None:
+        await self._world.people.operate()
 
     def _storm(self, name: str, *likelihoods: float) -> None:
         weather = self._world.around.weather

@@ -42,6 +42,7 @@ class Life:
         self.name = name
         self.stopped = False
         self.steps = 0
+        self.lag_s = 0.0  # what its monotonic clock is behind
         self._loop = loop
         self._kept: list[asyncio.Handle] = []
         self._fuse: tuple[int, Callable[[], None]] | None = None
@@ -63,11 +64,18 @@ class Life:
     def put_out_fuse(self) -> None:
         self._fuse = None
 
-    def go_on(self) -> None:
-        """Run what it could not run while it was stopped."""
+    def go_on(self, asleep_s: float = 0.0) -> None:
+        """Run what it could not run while it was stopped.
+
+        `asleep_s`: how long its own clock stood still meanwhile, as that of a suspended machine does; then its timers
+        come so much later, and it cannot know that time has passed for everybody else.
+        """
         self.stopped = False
-        self._loop.take_up(self._kept)
-        self._kept = []
+        self.lag_s += asleep_s
+        steps, self._kept = self._kept, []
+        self._loop.take_up([step for step in steps if not (asleep_s and isinstance(step, _TimedStep))])
+        if asleep_s:
+            self._loop.put_off(self, [step for step in steps if isinstance(step, _TimedStep)], asleep_s)
 
     def may_run(self, step: asyncio.Handle) -> bool:
         if self._fuse is not None and self.steps >= self._fuse[0]:
@@ -125,7 +133,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._selector.select = select  # type: ignore[attr-defined]  # as above
 
     def time(self) -> float:
-        return self._now_s
+        life = LIFE.get()
+        return self._now_s if life is None else self._now_s - life.lag_s
 
     def call_outside(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
         """Call later, as a part of no process: what is on its way goes on when its sender is dead."""
@@ -133,6 +142,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def take_up(self, steps: list[asyncio.Handle]) -> None:
         self._ready.extend(steps)  # type: ignore[attr-defined]  # of asyncio's base loop
+
+    def put_off(self, life: Life, due: list["_TimedStep"], by_s: float) -> None:
+        """The timers of a process, and those of it that came `due` meanwhile, are so much later."""
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]  # as above
+        for step in due:
+            step._scheduled = True  # type: ignore[attr-defined]  # as above
+            timers.append(step)
+        for timer in timers:
+            if timer._context.get(LIFE) is life:
+                timer._when += by_s
+        heapq.heapify(timers)
 
     # The two places where the base loop makes its handles.
 
@@ -144,7 +164,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        step = _TimedStep(when, callback, args, self, context)
+        life = LIFE.get() if context is None else context.get(LIFE)
+        step = _TimedStep(when if life is None else when + life.lag_s, callback, args, self, context)
         heapq.heappush(self._scheduled, step)  # type: ignore[attr-defined]  # as above
         step._scheduled = True  # type: ignore[attr-defined]  # as above
         return step

@@ -243,10 +243,19 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event]) -> World:
     rules = Rules(
         workers=chance.choice([1, 2]),
         renders=renders,
+        state_bytes_max=chance.choice([500, 4096, 4096]),  # the small one holds a single artifact
         infra_failures_max=chance.choice([1, 6]),
         lease_losses_max=chance.choice([1, 3]),
     )
-    books = Books(server, Limits(renders_max, workspace_max, rules.runs.active_jobs_max))
+    limits = Limits(
+        renders=renders_max,
+        workspace_renders=workspace_max,
+        render_attempts=renders.attempts_max,
+        waiting_renders=rules.check.render_queue_max,
+        waiting_renders_of_workspace=rules.check.render_workspace_queue_max,
+        active_jobs=rules.runs.active_jobs_max,
+    )
+    books = Books(server, limits)
     server.witness = books
     world = World(loop, server, books, around, rules, Wire(server), trace)
     return world

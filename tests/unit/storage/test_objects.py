@@ -1,5 +1,6 @@
 """What is put away for a while is found and deleted by its age, and nothing else is."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,11 @@ async def test_what_is_old_enough_is_deleted_below_its_prefix_only(tmp_path: Pat
             await objects.get("renders/a/1.png")
 
 
-async def test_a_local_folder_goes_with_its_last_object(tmp_path: Path) -> None:
-    objects = Objects.local(tmp_path)
-    await objects.put("renders/a/1.png", b"png")
-    await objects.delete("renders/a/1.png")
+def test_a_local_folder_goes_with_its_last_object(tmp_path: Path) -> None:
+    async def put_and_delete() -> None:
+        objects = Objects.local(tmp_path)
+        await objects.put("renders/a/1.png", b"png")
+        await objects.delete("renders/a/1.png")
+
+    asyncio.run(put_and_delete())
     assert list(tmp_path.rglob("*")) == []
