@@ -69,6 +69,7 @@ class Backend:
     def __init__(self, server: Server, around: Surroundings, rules: Rules, host: str, life: int) -> None:
         self.host, self.number = host, life
         self.life = Life(server.loop, f"{host}{life}")
+        self.owner = f"{host}:1:{self.life.name}"
         self.wire = Wire(server, self.life)
         self.address = f"sim://{host}/{life}"
         # A replica's own clock may be minutes off: nothing that matters may depend on it.
@@ -105,7 +106,7 @@ class Backend:
 
     def _compose(self) -> None:
         db, rules, feed = self.wire.database, self._rules, RunFeed()
-        owner = f"{self.host}:1:{self.host}{self.number}"
+        owner = self.owner
         objects = cast(Objects, self._around.objects)
         runtime = self._around.runtime
         actors = self.actors

@@ -74,11 +74,16 @@ def make_template(path: Path) -> None:
 
 
 class Wire:
-    """One process's way to the server. `cut`: nothing arrives; `loses`: how likely a commit's answer is lost."""
+    """One process's way to the server.
+
+    `cut`: nothing arrives. `loses`: how likely a commit's answer is lost. `trap`: what happens as soon as the process
+    has committed a change to one table, before it hears of it.
+    """
 
     def __init__(self, server: "Server", life: Life | None = None) -> None:
         self.server, self.life = server, life
         self.cut, self.loses, self.slow_s = False, 0.0, 0.0
+        self.trap: tuple[str, Callable[[], None]] | None = None
 
     @property
     def database(self) -> Database:
@@ -117,6 +122,7 @@ class Session:
         self.granted: asyncio.Future[None] | None = None
         self.stale: list[Lease] = []
         self.held: dict[tuple[str, int], Lease] = {}
+        self.touched: set[str] = set()
 
     @property
     def who(self) -> str:
@@ -258,6 +264,10 @@ class Server:
         assert transaction is not None
         transaction.commit()
         self.end(session)
+        trap = session.wire.trap
+        if trap is not None and trap[0] in session.touched:
+            session.wire.trap = None
+            trap[1]()
         if loses and chance.random() < loses:
             self.note(session.who, "answer of a commit lost")
             raise DatabaseUnavailable("the commit's answer was lost")

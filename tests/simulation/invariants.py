@@ -112,6 +112,7 @@ class Books:
             raise Violation(
                 f"{session.who} committed as attempt {lease.fence} of {lease.table} {lease.id}, and does not hold it"
             )
+        session.touched = {change.table for change in changes}
         for change in changes:
             self.rows[change.table][change.id] = change.new
         for change in changes:

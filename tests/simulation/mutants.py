@@ -350,11 +350,9 @@ def _search(seeds: range, *, anew: bool, only: str, jobs_at_once: int) -> None:
             print(mutant.name, flush=True)
             for seed, said in found.items():
                 print(f"    seed {seed}: {said[:160]}", flush=True)
-            known = {name: kept for name, kept in saved().items() if name in {mutant.name for mutant in MUTANTS}}
-            known[mutant.name] = list(found)
-            text = ",\n".join(
-                f"  {json.dumps(name)}: {json.dumps(kept)}" for name, kept in sorted(known.items()) if kept
-            )
+            known = {mutant.name: saved().get(mutant.name, []) for mutant in MUTANTS} | {mutant.name: list(found)}
+            lines = [f"  {json.dumps(name)}: {json.dumps(kept)}" for name, kept in sorted(known.items()) if kept]
+            text = ",\n".join(lines)
             SAVED.write_text(f"{{\n{text}\n}}\n")
 
 

@@ -19,6 +19,7 @@ from pagegate.storage import components, jobs, lanes, pages, projects, runs, sch
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.external import ResultDelivered
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
+from tests.simulation.backend import Backend
 from tests.simulation.edges import NATURES, mark_of, source_of
 from tests.simulation.invariants import Violation
 
@@ -90,8 +91,15 @@ class People:
                 raise Violation(f"the key {key} was answered run {self.runs[key]}, and then run {answer.run_id}")
             return
 
-    async def _cancel(self, run_id: int, user_id: int) -> None:
-        backend = self.world.loop.chance.choice(self.world.backends)
+    async def cancel_one_of(self, backend: Backend) -> None:
+        """Cancel a run that this very process works for."""
+        for job in self.world.books.rows[jobs.PAGE_MUTATION].values():
+            if job.status == "running" and job.worker_id.startswith(f"{backend.owner}:"):
+                await self._cancel(job.run_id, job.user_id, backend)
+                return
+
+    async def _cancel(self, run_id: int, user_id: int, backend: Backend | None = None) -> None:
+        backend = backend or self.world.loop.chance.choice(self.world.backends)
         try:
             state = await ask(backend.actors["runs"], CancelRun(run_id, user_id), _ANSWER_TIMEOUT_S)
         except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
@@ -122,7 +130,7 @@ class People:
                 calls.append(self._call("apply_page_edits", page=code, base_version=number, edits=[edit]))
                 known[code] = (number + 1, edit["replace"])
             else:
-                named = {"code": f"page-{chance.randrange(4)}"} if chance.random() < 0.3 else {}
+                named = {"code": chance.choice(["page", "page-2", "page-3"])} if chance.random() < 0.4 else {}
                 calls.append(self._call("create_project_page", title="Page", source=self._source(), **named))
         skip = chance.random() < 0.25
         return StartApiRun(place.user_id, place.project_id, tuple(calls), key, skip)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.backend import Backend
+from tests.simulation.invariants import ATTEMPTS, BATCHES, JOBS, REQUESTS, RUNS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -28,6 +29,7 @@ class Trouble:
             self._freeze,
             self._suspend,
             self._suspend,
+            self._sleep_on_a_batch,
             self._crash_actor,
             self._cut,
             self._database_gone,
@@ -60,6 +62,7 @@ class Trouble:
         for backend in world.backends:
             backend.wire.cut, backend.wire.loses, backend.wire.slow_s = False, 0.0, 0.0
             backend.life.put_out_fuse()
+            backend.wire.trap = None
         while any(backend.life.stopped for backend in world.backends):
             await asyncio.sleep(0.5)
         await asyncio.sleep(2)  # what an operator asked of a frozen process is done only now
@@ -69,38 +72,63 @@ class Trouble:
     # -- processes ------------------------------------------------------------------------------------------------
 
     async def _kill(self) -> None:
-        backend = self._loop.chance.choice(self._world.backends)
-        if not backend.life.stopped:
-            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), lambda: self._killed(backend))
-
-    def _killed(self, backend: Backend) -> None:
-        self._world.note(backend.life.name, "KILLED")
-        backend.gone()
-        self._loop.call_outside(self._loop.chance.choice([0.05, 0.5, 8.0]), self._world.start_anew, backend)
+        self._catch(self._killed)
 
     async def _freeze(self) -> None:
         """SIGSTOP, or a long collection of garbage: its clock goes on."""
-        self._pause("FROZEN", asleep=False)
+        self._catch(self._frozen)
 
     async def _suspend(self) -> None:
         """A paused virtual machine: its monotonic clock stands still, and its deadlines with it."""
-        self._pause("SUSPENDED", asleep=True)
+        self._catch(self._suspended)
 
-    def _pause(self, what: str, *, asleep: bool) -> None:
+    async def _sleep_on_a_batch(self) -> None:
+        """A coordinator claims a batch and is suspended for longer than that lease, which is a long one."""
         backend = self._loop.chance.choice(self._world.backends)
-
-        def paused() -> None:
-            self._world.note(backend.life.name, what)
-            self._world.server.lose_touch(backend.life)
-            for_s = self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0])
-            self._loop.call_outside(for_s, goes_on, for_s)
-
-        def goes_on(after_s: float) -> None:
-            self._world.note(backend.life.name, "goes on")
-            backend.life.go_on(after_s if asleep else 0.0)
-
         if not backend.life.stopped:
-            backend.life.light_fuse(self._loop.chance.choice([0, 5, 50, 500]), paused)
+            backend.wire.trap = (BATCHES, lambda: self._pause(backend, "SUSPENDED", 65.0, asleep=True))
+
+    def _catch(self, then: Callable[[Backend], None]) -> None:
+        """Between any two of its steps; or just when it has committed something that it goes on with."""
+        chance, backend = self._loop.chance, self._loop.chance.choice(self._world.backends)
+        if backend.life.stopped:
+            return
+        if chance.random() < 0.5:
+            backend.life.light_fuse(chance.choice([0, 5, 50, 500]), lambda: then(backend))
+        else:
+            table = chance.choice([JOBS, JOBS, RUNS, RUNS, BATCHES, REQUESTS, ATTEMPTS])
+            backend.wire.trap = (table, lambda: then(backend))
+
+    def _killed(self, backend: Backend) -> None:
+        self._world.note(backend.life.name, "KILLED")
+        backend.life.stop()
+        backend.gone()
+        self._loop.call_outside(self._loop.chance.choice([0.05, 0.5, 8.0]), self._world.start_anew, backend)
+
+    def _frozen(self, backend: Backend) -> None:
+        self._pause(backend, "FROZEN", self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0]), asleep=False)
+
+    def _suspended(self, backend: Backend) -> None:
+        self._pause(backend, "SUSPENDED", self._loop.chance.choice([4.0, 10.1, 15.0, 15.0, 65.0]), asleep=True)
+
+    def _pause(self, backend: Backend, what: str, for_s: float, *, asleep: bool) -> None:
+        def goes_on() -> None:
+            self._world.note(backend.life.name, "goes on")
+            backend.life.go_on(for_s if asleep else 0.0)
+            self._greet(backend)
+
+        self._world.note(backend.life.name, what)
+        backend.life.stop()
+        self._world.server.lose_touch(backend.life)
+        self._loop.call_outside(for_s, goes_on)
+
+    def _greet(self, backend: Backend) -> None:
+        """Who has slept is asked for something at once, before it can know what it has lost."""
+        chance, world = self._loop.chance, self._world
+        if chance.random() < 0.2 and backend not in world.stopping:
+            world.stop_and_start(backend)
+        elif chance.random() < 0.3:
+            world.background(world.people.cancel_one_of(backend))
 
     async def _restart(self) -> None:
         """An orderly stop and a new start."""

@@ -17,6 +17,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from math import ceil
 from typing import Any, TypeVar
 from unittest import mock
 
@@ -26,6 +27,10 @@ T = TypeVar("T")
 
 # 2026-01-01; any moment would do, as long as it is the same one in every run.
 EPOCH_MS = 1_767_225_600_000
+
+# Times are multiples of a tick, and so are lags: sums of them are exact, and no timer comes a hair before its time, to
+# be set again for the same moment for ever.
+_TICKS = 2**26
 
 # More virtual time than any simulation needs; one that passes it only ticks.
 TOO_LONG_S = 100_000.0
@@ -71,6 +76,7 @@ class Life:
         come so much later, and it cannot know that time has passed for everybody else.
         """
         self.stopped = False
+        asleep_s = ceil(asleep_s * _TICKS) / _TICKS
         self.lag_s += asleep_s
         steps, self._kept = self._kept, []
         self._loop.take_up([step for step in steps if not (asleep_s and isinstance(step, _TimedStep))])
@@ -165,7 +171,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         life = LIFE.get() if context is None else context.get(LIFE)
-        step = _TimedStep(when if life is None else when + life.lag_s, callback, args, self, context)
+        when = ceil((when if life is None else when + life.lag_s) * _TICKS) / _TICKS
+        step = _TimedStep(when, callback, args, self, context)
         heapq.heappush(self._scheduled, step)  # type: ignore[attr-defined]  # as above
         step._scheduled = True  # type: ignore[attr-defined]  # as above
         return step

@@ -35,6 +35,7 @@ from tests.simulation.trouble import Trouble
 from tests.simulation.virtual_loop import LIFE, VirtualLoop, simulate
 
 STORM_S = 25.0
+STORM_MAX_S = 150.0  # until the last of those who sleep has woken
 CALM_MAX_S = 240.0
 _LOOK_S = 0.5
 
@@ -108,7 +109,7 @@ class World:
 
         async def stop() -> None:
             self.note(backend.life.name, "stops")
-            await backend.stop()
+            await backend.stop(self.loop.chance.choice([0.0, 5.0]))
             self.note(backend.life.name, "stopped")
             self.loop.call_outside(0, self.start_anew, backend)
 
@@ -127,7 +128,7 @@ class World:
         trouble = asyncio.create_task(Trouble(self).run(STORM_S))
         for number in range(chance.choice([3, 5, 7])):
             self.background(self._agent(f"key-{number}", chance.uniform(0, STORM_S * 0.8)))
-        await self._until(trouble.done, 3 * STORM_S, "the storm")
+        await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
         await self._until(self._all_is_over, CALM_MAX_S, "the calm")
