@@ -1,7 +1,7 @@
-"""Turns of classes and workspaces through the real coordinator, in virtual time (R3; CASES 18, 19).
+"""The real coordinator in virtual time: turns of classes and workspaces, attempts that are lost (R2, R3; CASES 18, 19).
 
 Jobs are played: whoever wants a render enqueues it. Coordinator, drive and SQL are the real ones, the Renderers take
-seeded times and are sometimes ill; a second replica may share the database.
+seeded times.
 """
 
 import asyncio
@@ -13,9 +13,11 @@ from typing import Any, cast
 
 from sqlalchemy import select
 
-from pagegate.actors.kernel import stop
-from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits, RenderWanted
+from pagegate.actors.kernel import ask, stop
+from pagegate.actors.rendering.coordinator import AwaitRender, RenderCoordinator, RenderLimits, RenderWanted
 from pagegate.actors.rendering.drive import Drive
+from pagegate.renderer.client import WorkerUnavailable
+from pagegate.renderer.contract import RenderResult
 from pagegate.storage import jobs, renders, runs, schema
 from pagegate.storage.lease import Lease
 from pagegate.storage.objects import Objects
@@ -76,7 +78,12 @@ class Stage:
 
 
 def play_on_stage(
-    seed: int, story: Callable[[Stage], Coroutine[Any, Any, list[str]]], *, renderers: int = 1, workspace_max: int = 1
+    seed: int,
+    story: Callable[[Stage], Coroutine[Any, Any, list[str]]],
+    *,
+    renderers: int = 1,
+    workspace_max: int = 1,
+    wire: type[RendererWire] = RendererWire,
 ) -> list[str]:
     async def world(loop: VirtualLoop) -> list[str]:
         server = Server(loop, path, lambda *_, **__: None)
@@ -92,7 +99,7 @@ def play_on_stage(
             claimed = await jobs.claim_job(tx, jobs.PAGE_MUTATION, "worker", _LEASE_MS)
             assert claimed is not None
             stage.job = claimed.lease
-        workers = [RendererWire(around, PlayedRenderer(around, f"renderer{number}")) for number in range(renderers)]
+        workers = [wire(around, PlayedRenderer(around, f"renderer{number}")) for number in range(renderers)]
         limits = RenderLimits(renderers, workspace_max, attempts_max=3, budget_s=600.0, lease_s=10.0)
         db = stage.wire.database
         drive = Drive(db, cast(Objects, around.objects), limits.lease_s)
@@ -170,3 +177,30 @@ def test_both_classes_take_turns_three_to_one_while_both_wait(seed: int) -> None
     served = play_on_stage(seed, story)[1:]  # the first was picked when nothing else waited
     places = [place for place, name in enumerate(served) if name == "b"]
     assert all(later - earlier == 4 for earlier, later in pairwise(places))
+
+
+class FirstCallHangs(RendererWire):
+    """A Renderer whose first answer never comes: its caller waits longer than the attempt's lease."""
+
+    async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None:
+        if self.worker_id == "renderer0":
+            await asyncio.sleep(wait_s + 10)
+            raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "does not answer")
+        return await super().wait(attempt_id, wait_s)
+
+
+def test_a_request_is_tried_again_while_its_lost_attempt_is_still_driven(seed: int) -> None:
+    """The lost one ends later, when nobody waits for it; it takes nothing of the other with it."""
+
+    async def story(stage: Stage) -> list[str]:
+        request_id = await stage.want("interactive", 0, "page")
+        life = stage.coordinator._actor_weakref()
+        ended = await ask(stage.coordinator, AwaitRender(request_id), 60)
+        assert (ended.status, ended.attempt) == ("succeeded", 2)
+        await asyncio.sleep(10)  # the hanging call ends
+        await stage.want("interactive", 1, "another")
+        served = await stage.until_served("another")
+        assert stage.coordinator._actor_weakref() is life, "the coordinator crashed and was started anew"
+        return served
+
+    assert play_on_stage(seed, story, renderers=2, wire=FirstCallHangs)[:2] == ["page", "page"]
