@@ -49,8 +49,8 @@ class Rules:
             compile_deadline_s=10.0,
             compile_request_timeout_s=12.0,
             artifact_ttl_s=ARTIFACT_TTL_S,
-            render_queue_max=4,
-            render_workspace_queue_max=3,
+            render_queue_max=3,
+            render_workspace_queue_max=2,
         )
     )
     state_bytes_max: int = 4096

@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -36,7 +36,8 @@ _SEEDS_EACH = 2
 class Mutant:
     """`old` occurs once in the source of `module.function` and becomes `new`. `says`: what is missing then.
 
-    `besides`: another such pair, for a condition that is there twice.
+    `besides`: another such pair, for a condition that is there twice. `along`: one that goes with it, in another
+    function.
     """
 
     module: ModuleType
@@ -45,6 +46,7 @@ class Mutant:
     old: str
     new: str
     besides: tuple[str, str] | None = None
+    along: "Mutant | None" = None
 
     @property
     def name(self) -> str:
@@ -67,19 +69,13 @@ class Mutant:
     def in_place(self) -> Iterator[None]:
         """Everyone who imported the function uses the mutant."""
         original, made = getattr(self.module, self.function), self.made()
-        users = [
-            module
-            for name, module in sys.modules.items()
-            if name.startswith("pagegate.") and getattr(module, self.function, None) is original
-        ]
-        patches = [mock.patch.object(module, self.function, made) for module in users]
-        for patch in patches:
-            patch.start()
-        try:
+        with ExitStack() as patched:
+            for name, module in list(sys.modules.items()):
+                if name.startswith("pagegate.") and getattr(module, self.function, None) is original:
+                    patched.enter_context(mock.patch.object(module, self.function, made))
+            if self.along is not None:
+                patched.enter_context(self.along.in_place())
             yield
-        finally:
-            for patch in reversed(patches):
-                patch.stop()
 
 
 def _seeing(module: ModuleType) -> dict[str, Any]:
@@ -157,6 +153,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(jobs, "runnable", "before earlier calls", "return and_(now, ~found.exists())", "return now"),
     Mutant(jobs, "rescue_job", "any attempt", "        table.c.attempt == fence,\n", ""),
     Mutant(jobs, "rescue_job", "a live lease too", "        table.c.lease_expires_at <= tx.now,\n", ""),
+    Mutant(
+        jobs,
+        "rescue_job",
+        "any attempt, a live lease too",
+        "        table.c.attempt == fence,\n",
+        "",
+        ("        table.c.lease_expires_at <= tx.now,\n", ""),
+    ),
     Mutant(jobs, "rescue_job", "any state", '        table.c.status == "running",\n', ""),
     Mutant(
         jobs,
@@ -239,6 +243,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "",
     ),
     Mutant(renders, "expire_attempts", "a live lease is listed", ", _attempts.c.lease_expires_at <= tx.now", ""),
+    Mutant(
+        renders,
+        "expire_attempts",
+        "a live lease is listed and lapses",
+        ", _attempts.c.lease_expires_at <= tx.now",
+        "",
+        along=Mutant(renders, "_lapse", "a live lease too", ", _attempts.c.lease_expires_at <= tx.now", ""),
+    ),
     Mutant(
         renders,
         "cancel_requests_of_job",

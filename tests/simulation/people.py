@@ -18,6 +18,7 @@ from pagegate.actors.queues.control import CancelOneJob, PauseLane, ResumeLane, 
 from pagegate.storage import components, jobs, lanes, pages, projects, runs, schema, users, workspaces
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.external import ResultDelivered
+from pagegate.storage.pages import NewVersion
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.backend import Backend
 from tests.simulation.edges import NATURES, mark_of, source_of
@@ -59,6 +60,24 @@ class People:
                     tx, workspace_id, f"p{number}", canvas_width_px=1280, canvas_height_px=720
                 )
                 self.places.append(Place(workspace_id, project_id, user_id))
+                for code in ("home", "about"):
+                    await pages.insert_page_with_first_version(
+                        tx, project_id, code=code, framework="vue", version=self._first_version(boss)
+                    )
+
+    def _first_version(self, boss: int) -> NewVersion:
+        self._marks += 1
+        return NewVersion(
+            source=source_of("good", self._marks),
+            title="Page",
+            speaker_notes="",
+            component_pins={},
+            status="passed",
+            verdict=None,
+            picture_key=None,
+            job_id=None,
+            created_by=boss,
+        )
 
     # -- agents ---------------------------------------------------------------------------------------------------
 

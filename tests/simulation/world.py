@@ -126,8 +126,10 @@ class World:
         await self.people.settle_in(chance.choice([1, 2, 2]))
         self.backends = [self.start(host) for host in "abc"[: chance.choice([1, 1, 2, 2, 3])]]
         trouble = asyncio.create_task(Trouble(self).run(STORM_S))
+        at_s = 0.0
         for number in range(chance.choice([3, 5, 7])):
-            self.background(self._agent(f"key-{number}", chance.uniform(0, STORM_S * 0.8)))
+            at_s = at_s if chance.random() < 0.4 else chance.uniform(0, STORM_S * 0.8)  # some come together
+            self.background(self._agent(f"key-{number}", at_s))
         await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
