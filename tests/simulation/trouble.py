@@ -206,7 +206,7 @@ class Trouble:
         weather.slow_s = self._loop.chance.choice([0.0, 0.0, 2.0])
         setattr(weather, name, self._loop.chance.choice(likelihoods))
         self._world.note("weather", name, now=getattr(weather, name))
-        self._later(lambda: setattr(weather, name, 0.0), 1.0, 5.0, 10.0)
+        self._later(lambda: setattr(weather, name, 0.0), 1.0, 5.0, 20.0)
 
     def _later(self, then: Callable[[], object], *delays_s: float) -> None:
         self._loop.call_outside(self._loop.chance.choice(delays_s), then)

@@ -247,7 +247,7 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event]) -> World:
         workers=chance.choice([1, 2]),
         renders=renders,
         state_bytes_max=chance.choice([500, 4096, 4096]),  # the small one holds a single artifact
-        infra_failures_max=chance.choice([1, 6]),
+        infra_failures_max=chance.choice([0, 1, 6]),
         lease_losses_max=chance.choice([1, 3]),
     )
     limits = Limits(
