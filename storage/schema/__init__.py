@@ -1,0 +1,81 @@
+"""The tables, for both databases.
+
+Owns names, types and the invariants that the database itself keeps: uniqueness, foreign keys, states (CHECK and
+trigger, derived from `transitions.py`), and that a running row has an owner and a lease. Statements live in one file
+per noun; changes to an installed database live in `migrations/`, and a test holds both to the same result.
+"""
+
+from pagegate.storage.guards import guard
+from pagegate.storage.schema.agents import (
+    ai_agent_external_batches,
+    ai_agent_external_tasks,
+    ai_agent_run_events,
+    ai_agent_runs,
+    ai_agent_tool_calls,
+)
+from pagegate.storage.schema.columns import Id, Json, Ms, live, metadata
+from pagegate.storage.schema.jobs import JOB_KINDS, ai_page_mutation_batches, ai_page_mutation_jobs, lanes
+from pagegate.storage.schema.pages import (
+    asset_versions,
+    assets,
+    component_versions,
+    components,
+    page_versions,
+    pages,
+    projects,
+)
+from pagegate.storage.schema.people import members, tokens, users, workspaces
+from pagegate.storage.schema.renders import render_attempts, render_requests
+from pagegate.storage.transitions import (
+    EXTERNAL_BATCH,
+    EXTERNAL_TASK,
+    JOB,
+    RENDER_ATTEMPT,
+    RENDER_REQUEST,
+    RUN,
+    Machine,
+)
+
+__all__ = [
+    "GUARDED",
+    "JOB_KINDS",
+    "Id",
+    "Json",
+    "Ms",
+    "ai_agent_external_batches",
+    "ai_agent_external_tasks",
+    "ai_agent_run_events",
+    "ai_agent_runs",
+    "ai_agent_tool_calls",
+    "ai_page_mutation_batches",
+    "ai_page_mutation_jobs",
+    "asset_versions",
+    "assets",
+    "component_versions",
+    "components",
+    "lanes",
+    "live",
+    "members",
+    "metadata",
+    "page_versions",
+    "pages",
+    "projects",
+    "render_attempts",
+    "render_requests",
+    "tokens",
+    "users",
+    "workspaces",
+]
+
+# No move that is not in the table of moves: table -> (its state column, its machine).
+GUARDED: dict[str, tuple[str, Machine]] = {
+    "ai_agent_runs": ("status", RUN),
+    "ai_agent_tool_calls": ("status", EXTERNAL_TASK),
+    "ai_agent_external_batches": ("state", EXTERNAL_BATCH),
+    "ai_agent_external_tasks": ("state", EXTERNAL_TASK),
+    **dict.fromkeys(JOB_KINDS, ("status", JOB)),
+    "render_requests": ("status", RENDER_REQUEST),
+    "render_attempts": ("status", RENDER_ATTEMPT),
+}
+
+guard(metadata, GUARDED)
