@@ -26,6 +26,13 @@ from pagegate.storage.schema.pages import (
 )
 from pagegate.storage.schema.people import members, tokens, users, workspaces
 from pagegate.storage.schema.renders import render_attempts, render_requests
+from pagegate.storage.schema.sessions import (
+    ai_agent_messages,
+    ai_agent_prompts,
+    ai_agent_sessions,
+    ai_model_credentials,
+    ai_page_verdicts,
+)
 from pagegate.storage.transitions import (
     EXTERNAL_BATCH,
     EXTERNAL_TASK,
@@ -44,11 +51,16 @@ __all__ = [
     "Ms",
     "ai_agent_external_batches",
     "ai_agent_external_tasks",
+    "ai_agent_messages",
+    "ai_agent_prompts",
     "ai_agent_run_events",
     "ai_agent_runs",
+    "ai_agent_sessions",
     "ai_agent_tool_calls",
+    "ai_model_credentials",
     "ai_page_mutation_batches",
     "ai_page_mutation_jobs",
+    "ai_page_verdicts",
     "asset_versions",
     "assets",
     "component_versions",
