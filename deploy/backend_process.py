@@ -23,6 +23,7 @@ from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
 from pagegate.storage.migrations import SchemaTooNew
 from pagegate.storage.pruning import Retention
+from pagegate.storage.runtime_state import StateUnavailable
 
 
 def backend_options(settings: BackendSettings) -> BackendOptions:
@@ -56,6 +57,8 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
             budget_s=settings.render_request_timeout_seconds,
         ),
         check_inflight_max=settings.runtime_check_max_inflight,
+        light_inflight_max=settings.runtime_light_max_inflight,
+        state_url=settings.redis_url,
         state_bytes_max=settings.runtime_state_memory_max_bytes,
         state_sweep_s=settings.runtime_artifact_sweep_interval_seconds,
         retention=Retention(
@@ -77,6 +80,8 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
         await system.__aenter__()
     except (SingleProcessLockHeld, DatabaseUnavailable) as error:
         raise ProcessRefused(str(error), EXIT_BUSY) from error
+    except StateUnavailable as error:
+        raise ProcessRefused(f"REDIS_URL: {error}", EXIT_BUSY) from error
     except (SchemaTooNew, ValueError) as error:
         raise ProcessRefused(str(error)) from error
     try:
@@ -95,6 +100,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             ),
             registry=system.registry,
             render_workers=len(options.render_workers),
+            state=system.state,
             refresh_numbers=system.refresh_numbers,
             unready=system.pulse.troubles,
         )

@@ -20,9 +20,11 @@ PROFILE_DEFAULTS: dict[str, tuple[Any, Any]] = {
     "ai_page_mutation_concurrency": (1, 2),
     "ai_page_mutation_max_active_jobs": (16, 64),
     "runtime_check_max_inflight": (8, 16),
+    "runtime_light_max_inflight": (8, 16),
     "render_global_concurrency": (1, 2),
     "render_workspace_concurrency": (1, 2),
     "runtime_vite_task_concurrency": (1, 2),
+    "runtime_build_worker_max_old_space_mb": (1024, 2048),
 }
 
 

@@ -153,6 +153,7 @@ class BackendSettings(_HoldsCredential):
     page_source_max_bytes: Bytes = PAGE_SOURCE_BYTES_MAX
 
     runtime_check_max_inflight: Count
+    runtime_light_max_inflight: Count
     runtime_diagnostics_request_timeout_seconds: Seconds = 180
     runtime_state_memory_max_bytes: Bytes = 256 * 1024 * 1024
     runtime_artifact_sweep_interval_seconds: Seconds = 30
@@ -176,8 +177,8 @@ class BackendSettings(_HoldsCredential):
     @field_validator("redis_url")
     @classmethod
     def _state_is_known(cls, value: str) -> str:
-        if value != "memory://lite":
-            raise ValueError("only memory://lite is built so far")
+        if value != "memory://lite" and not value.startswith(("redis://", "rediss://")):
+            raise ValueError("must be memory://lite, or begin with redis:// or rediss://")
         return value
 
     @field_validator("runtime_base_urls", mode="before")
@@ -235,6 +236,8 @@ class RuntimeSettings(ProcessSettings):
     runtime_vite_task_queue_wait_timeout_ms: Annotated[int, Field(ge=1)] = 45_000
     runtime_diagnostics_worker_max_tasks: Count = 25
     runtime_diagnostics_worker_reuse_enabled: bool = True
+    runtime_diagnostics_worker_idle_seconds: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0  # 0 keeps an idle worker
+    runtime_build_worker_max_old_space_mb: Annotated[int, Field(ge=256, le=65_536)]
 
     @field_validator("runtime_backend_base_urls", mode="before")
     @classmethod

@@ -1,31 +1,43 @@
 """The Runtime's door: parse, ask, respond (V5, V8, O1, O2).
 
 * `POST /compiles` `CompileRequest` → 200 `CompileResult`, or an `ErrorBody` with 429, 403 or 5xx (infrastructure, R9);
+* `POST /light/{tool}` `LightRequest` as JSON, or multipart with a file after it → 200 `LightResult`, or an `ErrorBody`;
 * `GET /outputs/{id}/{path}`, `DELETE /outputs/{id}`: the compiled page, until the check is over;
 * `GET /vendor/{path}`: the frameworks;
 * `/healthz`, `/readyz`, `/metrics`.
 
-Owns the HTTP session that reads sources. A caller that goes away cancels its compile; the slot stays taken until the
-compile has really ended.
+Owns the HTTP session that reads sources. A caller that goes away cancels its task; the slot stays taken until the task
+has really ended.
 """
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
+from pagegate.actors.compiling.tasks import LightTask
 from pagegate.actors.systems.runtime import RuntimeSystem
 from pagegate.http.metrics import HttpMetrics, metrics_handler
-from pagegate.runtime.contract import CompileRequest, CompileResult, ErrorBody
+from pagegate.runtime.contract import (
+    LIGHT_DEADLINES_S,
+    LIGHT_REQUEST_BYTES_MAX,
+    CompileRequest,
+    ErrorBody,
+    LightRequest,
+    LightTool,
+)
 from pagegate.runtime.outputs import CONTENT_TYPES
-from pagegate.runtime.refusals import BackendNotAllowed, CompileUnavailable
+from pagegate.runtime.refusals import BackendNotAllowed, CompileUnavailable, SourceUnavailable
 from pagegate.runtime.sources import HttpModuleSource
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 _LOOK_AT_CALLER_S = 0.5
@@ -44,6 +56,7 @@ def runtime_app(system: RuntimeSystem) -> web.Application:
     app.add_routes(
         [
             web.post("/compiles", _compile),
+            web.post("/light/{tool}", _light),
             web.delete("/outputs/{output_id}", _delete_output),
             web.get("/outputs/{output_id}/{path:.*}", _read_output),
             web.get("/vendor/{name}", _read_vendor),
@@ -73,7 +86,57 @@ async def _compile(request: web.Request) -> web.Response:
     return _json(await _while_caller_waits(request, work))
 
 
-async def _while_caller_waits(request: web.Request, work: "asyncio.Task[CompileResult]") -> CompileResult:
+async def _light(request: web.Request) -> web.Response:
+    tool = _light_tool(request.match_info["tool"])
+    if tool is None:
+        known = ", ".join(LIGHT_DEADLINES_S)
+        return _error(404, "RUNTIME_LIGHT_TOOL_UNKNOWN", "There is no such light tool.", f"Ask one of: {known}.")
+    asked, file = await _light_request(request)
+    # The id of the task is the Runtime's own: an id that two callers chose alike would cancel the other's task.
+    task = LightTask(f"{asked.task_id}/{uuid.uuid4()}", tool, asked.input, file)
+    work = asyncio.create_task(request.app[_SYSTEM].light(task, deadline_s=asked.deadline_s))
+    return _json(await _while_caller_waits(request, work))
+
+
+def _light_tool(name: str) -> LightTool | None:
+    return next((tool for tool in LIGHT_DEADLINES_S if tool == name), None)
+
+
+async def _light_request(request: web.Request) -> tuple[LightRequest, AsyncIterator[bytes] | None]:
+    """The request, and its file as it comes in: a slot takes it from the wire when it is the file's turn."""
+    if not request.content_type.startswith("multipart/"):
+        return LightRequest.model_validate_json(await _bounded(request.content)), None
+    parts = await request.multipart()
+    part = await parts.next()
+    if not isinstance(part, BodyPartReader) or part.name != "request":
+        raise web.HTTPBadRequest(reason="The first part must be named request")
+    asked = LightRequest.model_validate_json(await _bounded(part))
+    return asked, _file_of(parts)
+
+
+async def _bounded(stream: aiohttp.StreamReader | BodyPartReader) -> bytes:
+    body = b""
+    while True:
+        chunk = await (stream.read_chunk() if isinstance(stream, BodyPartReader) else stream.readany())
+        if not chunk:
+            return body
+        body += chunk
+        if len(body) > LIGHT_REQUEST_BYTES_MAX:
+            raise web.HTTPRequestEntityTooLarge(LIGHT_REQUEST_BYTES_MAX, len(body))
+
+
+async def _file_of(parts: aiohttp.MultipartReader) -> AsyncIterator[bytes]:
+    part = await parts.next()
+    if not isinstance(part, BodyPartReader) or part.name != "file":
+        raise SourceUnavailable("the request came without its file")
+    try:
+        while chunk := await part.read_chunk(256 * 1024):
+            yield chunk
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise SourceUnavailable("the file did not arrive whole") from error
+
+
+async def _while_caller_waits(request: web.Request, work: "asyncio.Task[T]") -> T:
     """Cancels the work when the connection of the caller is gone (V5)."""
     try:
         while True:
@@ -141,7 +204,7 @@ async def _readyz(request: web.Request) -> web.Response:
     """Ready with the first warm worker (O1)."""
     if not request.app[_SYSTEM].ready.is_set():
         return _error(503, "RUNTIME_NOT_READY", "The first worker is warming up.", "Try again in a few seconds.")
-    return web.json_response({"status": "ready", "runtime_build": request.app[_SYSTEM].build})
+    return web.json_response({"status": "ready", "runtime_build": request.app[_SYSTEM].runtime_build})
 
 
 @web.middleware

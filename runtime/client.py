@@ -1,15 +1,19 @@
-"""The Backend's side of the Runtime's wire: one synchronous compile, and the end of its output (V5, V8).
+"""The Backend's side of the Runtime's wire: compiles, the end of their outputs, and light tools (V5, V8, V9).
 
 Owns no connection (the session is lent), keeps nothing. Every failure is a `RuntimeUnavailable` with a stable code:
 infrastructure, never a word about the page (R9).
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import aiohttp
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from pagegate.runtime.contract import CompileRequest, CompileResult, ErrorBody
+from pagegate.runtime.contract import CompileRequest, CompileResult, ErrorBody, LightRequest, LightResult, LightTool
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class RuntimeUnavailable(Exception):
@@ -28,11 +32,46 @@ async def compile_page(
     Raises `RuntimeUnavailable`: `RUNTIME_UNREACHABLE`, `RUNTIME_REQUEST_TIMEOUT`, `RUNTIME_ANSWER_UNREADABLE`, or the
     Runtime's own code.
     """
-    url = f"{base_url.rstrip('/')}/compiles"
+    return await _ask(session, f"{base_url.rstrip('/')}/compiles", _json_of(request), CompileResult, timeout_s)
+
+
+async def run_light(
+    session: aiohttp.ClientSession,
+    base_url: str,
+    tool: LightTool,
+    request: LightRequest,
+    file: AsyncIterator[bytes] | None = None,
+    *,
+    timeout_s: float,
+) -> LightResult:
+    """Ask one Runtime to run a light tool (V9). `file` is streamed to it; it is sent once, so a retry needs a new one.
+
+    Raises `RuntimeUnavailable` as `compile_page` does.
+    """
+    body: aiohttp.Payload | aiohttp.MultipartWriter = _json_of(request)
+    if file is not None:
+        parts = aiohttp.MultipartWriter("form-data")
+        parts.append(body).set_content_disposition("form-data", name="request")
+        parts.append(file).set_content_disposition("form-data", name="file", filename="file")
+        body = parts
+    return await _ask(session, f"{base_url.rstrip('/')}/light/{tool}", body, LightResult, timeout_s)
+
+
+def _json_of(model: BaseModel) -> aiohttp.Payload:
+    return aiohttp.BytesPayload(model.model_dump_json().encode(), content_type="application/json")
+
+
+async def _ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    body: aiohttp.Payload | aiohttp.MultipartWriter,
+    answer: type[M],
+    timeout_s: float,
+) -> M:
     limits = aiohttp.ClientTimeout(total=timeout_s, connect=min(5.0, timeout_s))
     try:
-        async with session.post(url, json=request.model_dump(), timeout=limits, allow_redirects=False) as response:
-            body = await response.read()
+        async with session.post(url, data=body, timeout=limits, allow_redirects=False) as response:
+            told = await response.read()
     except TimeoutError as error:
         raise RuntimeUnavailable("RUNTIME_REQUEST_TIMEOUT", f"no answer within {timeout_s:.0f} s") from error
     except (aiohttp.ClientError, OSError) as error:
@@ -41,8 +80,8 @@ async def compile_page(
         ) from error
     try:
         if response.status == 200:
-            return CompileResult.model_validate_json(body)
-        refusal = ErrorBody.model_validate_json(body)
+            return answer.model_validate_json(told)
+        refusal = ErrorBody.model_validate_json(told)
     except ValidationError as error:
         raise RuntimeUnavailable(
             "RUNTIME_ANSWER_UNREADABLE", f"the Runtime answered {response.status} with something else than an answer"
@@ -71,6 +110,18 @@ class HttpRuntimes:
     async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
         """See `compile_page`."""
         return await compile_page(self.session, url, request, timeout_s=timeout_s)
+
+    async def light(
+        self,
+        url: str,
+        tool: LightTool,
+        request: LightRequest,
+        file: AsyncIterator[bytes] | None,
+        *,
+        timeout_s: float,
+    ) -> LightResult:
+        """See `run_light`."""
+        return await run_light(self.session, url, tool, request, file, timeout_s=timeout_s)
 
     async def delete_output(self, url: str, output_id: str) -> None:
         """See `delete_output`."""

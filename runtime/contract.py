@@ -1,9 +1,11 @@
 """What the two sides of the Runtime's wire agree on (P1, V5-V8).
 
-Owns the models of three conversations:
+Owns the models of these conversations:
 
 * Backend → Runtime: `POST /compiles` with a `CompileRequest`, answered by a `CompileResult` (200) or an `ErrorBody`
   (429 and 5xx, always infrastructure, R9); `DELETE /outputs/{output_id}` when the check is over (V8).
+* Backend → Runtime: `POST /light/{tool}` with a `LightRequest`, answered by a `LightResult` or an `ErrorBody` likewise
+  (V9). The body is the request as JSON, or `multipart/form-data` with the parts `request` (JSON) and, after it, `file`.
 * Runtime → Backend, with the service ticket of the request: manifest, modules and assets of one preview artifact
   (P1, V7).
 * Renderer → Runtime: `GET /outputs/{output_id}/{path}` (index.html, page.js, page.js.map, page.css) and
@@ -14,12 +16,19 @@ A refused source is a *result* (`ok=False` with located errors); an error body i
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 Framework = Literal["vue", "react"]
 FRAMEWORK_OF_SUFFIX: dict[str, Framework] = {".vue": "vue", ".tsx": "react"}
 
+Lane = Literal["check", "build", "light"]  # V1
+
 MODULE_BATCH_PATHS_MAX = 128  # V7
+
+LightTool = Literal["visual-edit", "asset-ratio"]
+LIGHT_DEADLINES_S: dict[LightTool, float] = {"visual-edit": 10.0, "asset-ratio": 40.0}  # V9
+LIGHT_REQUEST_BYTES_MAX = 8 * 1024 * 1024  # the JSON; a page's source is at most 1 MiB
+LIGHT_FILE_BYTES_MAX = 512 * 1024 * 1024
 
 
 class Wire(BaseModel):
@@ -120,6 +129,23 @@ class CompileResult(Wire):
     errors: list[LocatedError] = []
     output: CompileOutput | None = None
     runtime_build: str = ""
+    timings: CompileTimings = CompileTimings()
+
+
+class LightRequest(Wire):
+    """One task of a light tool (V9). `input` is the tool's own; `deadline_s` can only shorten the tool's deadline."""
+
+    task_id: str
+    input: dict[str, JsonValue] = {}
+    deadline_s: float | None = Field(default=None, gt=0)
+
+
+class LightResult(Wire):
+    """`ok=False` is about the input (`errors` say what and where); `result` is the tool's own."""
+
+    ok: bool
+    errors: list[LocatedError] = []
+    result: dict[str, JsonValue] = {}
     timings: CompileTimings = CompileTimings()
 
 

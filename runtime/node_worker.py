@@ -1,4 +1,4 @@
-"""One Node process that compiles (V4): started warm, asked one question at a time, killed from outside when stuck.
+"""One Node process (V4): started warm, asked one question at a time, killed from outside when stuck.
 
 Owns the process, its process group and the socket to it. The process sees no environment but what is written here, and
 dies with this one. Survives nothing: whoever owns it starts another.
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from pagegate.runtime.contract import LocatedError
+from pagegate.runtime.contract import Lane, LocatedError
 from pagegate.runtime.sandbox import walled
 
 log = structlog.get_logger()
@@ -46,7 +46,7 @@ class WorkerEnded(Exception):
 class WorkerConfig:
     """`home` holds package.json, node_modules and worker.mjs; `vendor` the bundled frameworks.
 
-    With `bubblewrap` the worker sees nothing but these and its slot.
+    With `bubblewrap` the worker sees nothing but these and its slot. `lane` decides what it warms up with.
     """
 
     node: Path
@@ -54,15 +54,17 @@ class WorkerConfig:
     vendor: Path
     heap_mb: int = 512
     bubblewrap: Path | None = None
+    lane: Lane = "check"
 
 
 class WorkerAnswer(BaseModel):
-    """What a compile gave: errors, or files by name."""
+    """What a task gave: errors, or files by name (a compile), or the result of a light tool."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     errors: list[LocatedError] = []
     files: dict[str, str] = {}
+    result: dict[str, JsonValue] = {}
     timings: dict[str, float] = {}
     heap_used_bytes: int
     heap_limit_bytes: int
@@ -121,9 +123,9 @@ class NodeWorker:
             raise
         return worker
 
-    async def compile(self, order: Mapping[str, Any]) -> WorkerAnswer:
+    async def run(self, order: Mapping[str, Any]) -> WorkerAnswer:
         """One task. Raises `WorkerEnded`; after that, or when cancelled, this worker is good for nothing but `kill`."""
-        self._writer.write(json.dumps({**order, "op": "compile"}).encode() + b"\n")
+        self._writer.write(json.dumps(order).encode() + b"\n")
         try:
             await self._writer.drain()
         except OSError as error:
@@ -285,6 +287,7 @@ def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path) 
         str(socket_fd),
         str(config.vendor),
         str(temporary),
+        config.lane,
     ]
     if config.bubblewrap is not None:
         readable = [config.node.resolve(), config.home, config.vendor]

@@ -36,6 +36,27 @@ class CompileTimedOut(CompileUnavailable):
     status = 504
 
 
+class LightTimedOut(CompileUnavailable):
+    """A light tool did not end within its 10 s or 40 s (V9)."""
+
+    code = "RUNTIME_LIGHT_TIMEOUT"
+    status = 504
+    hint = "Nothing was changed. Try again later."
+
+
+class LightFileTooLarge(CompileUnavailable):
+    code = "RUNTIME_FILE_TOO_LARGE"
+    status = 413
+    hint = "Send a smaller file."
+
+
+class BuildTimedOut(CompileUnavailable):
+    """A build did not end within its 600 s (V5)."""
+
+    code = "RUNTIME_BUILD_TIMEOUT"
+    status = 504
+
+
 class WorkerLost(CompileUnavailable):
     code = "RUNTIME_WORKER_LOST"
 

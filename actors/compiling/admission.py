@@ -1,21 +1,29 @@
-"""RuntimeAdmission: which Runtime compiles, and how many at once, by lane (V2).
+"""RuntimeAdmission: which Runtime works, and for how many at once, by lane (V2).
 
 Owns the count of what is in flight to each Runtime in each lane, and which Runtimes did not answer lately. Hears
-`Compile`; answers when the Runtime did. Over a lane's limit it refuses at once with `RUNTIME_ADMISSION_FULL`; a check
-of three minutes therefore takes nothing from the light tools. Survives nothing: its job asks again for what was in
-flight.
+`Compile` and `RunLight`; answers when the Runtime did. Over a lane's limit it refuses at once with
+`RUNTIME_ADMISSION_FULL`; a check of three minutes therefore takes nothing from the light tools. Survives nothing: its
+job asks again for what was in flight.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply
 from pagegate.runtime.client import RuntimeUnavailable
-from pagegate.runtime.contract import CompileRequest, CompileResult
+from pagegate.runtime.contract import (
+    LIGHT_DEADLINES_S,
+    CompileRequest,
+    CompileResult,
+    LightRequest,
+    LightResult,
+    LightTool,
+)
 
 Lane = Literal["check", "light"]
 
+_LIGHT_MARGIN_S = 5.0  # the Runtime's own deadline ends first, with its own code
 _SHUN_S = 5.0  # a Runtime that did not answer is asked last for this long
 
 
@@ -24,6 +32,18 @@ class Runtimes(Protocol):
 
     async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
         """One compile (V5). Raises `RuntimeUnavailable`; cancelling it cancels the compile there."""
+        ...
+
+    async def light(
+        self,
+        url: str,
+        tool: LightTool,
+        request: LightRequest,
+        file: AsyncIterator[bytes] | None,
+        *,
+        timeout_s: float,
+    ) -> LightResult:
+        """One task of a light tool (V9). Raises `RuntimeUnavailable`; cancelling it cancels the task there."""
         ...
 
     async def delete_output(self, url: str, output_id: str) -> None:
@@ -48,6 +68,18 @@ class Compile(Asks[Compiled]):
 
 
 @dataclass(frozen=True)
+class RunLight(Asks[LightResult]):
+    """Run a light tool on some Runtime (V9). Raises `RuntimeUnavailable`. Who stops waiting sends `ForgetCompile`.
+
+    `file` is streamed to the Runtime, once.
+    """
+
+    tool: LightTool
+    request: LightRequest
+    file: AsyncIterator[bytes] | None = None
+
+
+@dataclass(frozen=True)
 class ForgetCompile:
     """Nobody waits for this task any more: the request to the Runtime is dropped, which cancels it there (V5)."""
 
@@ -64,9 +96,10 @@ class DropOutput:
 
 @dataclass(frozen=True)
 class _Answered:
+    lane: Lane
     task_id: str
     runtime_url: str
-    ended: ChildEnded[CompileResult]
+    ended: ChildEnded[Any]
 
 
 @dataclass(frozen=True)
@@ -99,42 +132,51 @@ class RuntimeAdmission(Actor):
         super().__init__()
         self._runtimes, self._urls = runtimes, tuple(urls)
         self._state = Inflight(limits=limits, counts={}, shunned_until_s={})
-        self._replies: dict[str, Reply[Compiled]] = {}
+        self._replies: dict[str, Reply[Any]] = {}
         self._tasks: dict[str, Any] = {}
 
     async def on_receive(self, message: Any) -> Any:
         match message:
-            case Compile(request, timeout_s):
-                self._admit(request, timeout_s)
+            case Compile(compile_request, timeout_s):
+                self._admit(
+                    "check",
+                    compile_request.task_id,
+                    lambda url: self._runtimes.compile(url, compile_request, timeout_s=timeout_s),
+                )
+            case RunLight(tool, request, file):
+                limit_s = LIGHT_DEADLINES_S[tool] + _LIGHT_MARGIN_S
+                self._admit(
+                    "light",
+                    request.task_id,
+                    lambda url: self._runtimes.light(url, tool, request, file, timeout_s=limit_s),
+                )
             case ForgetCompile(task_id) if task_id in self._tasks:
                 self._tasks[task_id].cancel()
             case ForgetCompile():
                 pass
             case DropOutput(runtime_url, output_id):
                 self.spawn(self._runtimes.delete_output(runtime_url, output_id))
-            case _Answered(task_id, runtime_url, ended):
-                self._answer(task_id, runtime_url, ended)
+            case _Answered():
+                self._answer(message)
             case _:
                 return await super().on_receive(message)
 
-    def _admit(self, request: CompileRequest, timeout_s: float) -> None:
-        url = choose(self._state, "check", self._urls, self.now_s())
+    def _admit(self, lane: Lane, task_id: str, call: Callable[[str], Coroutine[Any, Any, Any]]) -> None:
+        url = choose(self._state, lane, self._urls, self.now_s())
         if url is None:
             raise RuntimeUnavailable("RUNTIME_ADMISSION_FULL", "every Runtime has its limit in flight", full=True)
-        assert request.task_id not in self._replies, "a task is compiled once at a time"
-        self._state = counted(self._state, "check", url, +1)
-        self._replies[request.task_id] = self.defer_reply()
-        self._tasks[request.task_id] = self.spawn(
-            self._runtimes.compile(url, request, timeout_s=timeout_s),
-            then=lambda ended: _Answered(request.task_id, url, ended),
-        )
+        assert task_id not in self._replies, "a task runs once at a time"
+        self._state = counted(self._state, lane, url, +1)
+        self._replies[task_id] = self.defer_reply()
+        self._tasks[task_id] = self.spawn(call(url), then=lambda ended: _Answered(lane, task_id, url, ended))
 
-    def _answer(self, task_id: str, url: str, ended: ChildEnded[CompileResult]) -> None:
-        self._state = counted(self._state, "check", url, -1)
-        del self._tasks[task_id]
-        reply = self._replies.pop(task_id)
+    def _answer(self, answered: _Answered) -> None:
+        url, ended = answered.runtime_url, answered.ended
+        self._state = counted(self._state, answered.lane, url, -1)
+        del self._tasks[answered.task_id]
+        reply = self._replies.pop(answered.task_id)
         if ended.error is None:
-            reply.give(Compiled(ended.result(), url))
+            reply.give(Compiled(ended.result(), url) if answered.lane == "check" else ended.result())
             return
         if isinstance(ended.error, RuntimeUnavailable) and not ended.error.full:
             shunned = {**self._state.shunned_until_s, url: self.now_s() + _SHUN_S}

@@ -1,7 +1,7 @@
-"""ViteLane: who compiles next in one lane, and who must wait or go away (V1).
+"""ViteLane: who is next in one lane, and who must wait or go away (V1).
 
-Owns the waiting room of its lane and which of its slots are busy. Hears `Compile` (asked: a `Compiled`) and
-`CancelCompile`. Tells its slots what to run; what they answer comes back as a message. Refuses when the room is full or
+Owns the waiting room of its lane and which of its slots are busy. Hears `Enqueue` (asked: the task's result) and
+`CancelTask`. Tells its slots what to run; what they answer comes back as a message. Refuses when the room is full or
 the wait was too long: both are infrastructure (R9) and count in no retry budget (Q2).
 
 Checks come before background work, three to one. Survives nothing: who waited asks again. A caller that goes away frees
@@ -10,35 +10,34 @@ no slot; the slot is free when its task has really ended (Q10).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Generic, TypeVar
 
 import pykka
 import structlog
 
 from pagegate.actors.compiling.gauges import LaneGauges
-from pagegate.actors.compiling.slot import CancelRunning, Compiled, RunCompile
+from pagegate.actors.compiling.slot import CancelRunning, RunTask
+from pagegate.actors.compiling.tasks import SlotTask
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply, Timer, ask
 from pagegate.actors.queues.rotation import Head, Rotation, pick
+from pagegate.runtime.contract import Lane
 from pagegate.runtime.refusals import CompileCancelled, CompileUnavailable, ViteQueueFull, ViteQueueTimeout
-from pagegate.runtime.sources import ModuleSource
 
+T = TypeVar("T")
 log = structlog.get_logger()
-
-Lane = Literal["check", "build", "light"]
 
 
 @dataclass(frozen=True)
-class Compile(Asks[Compiled]):
+class Enqueue(Asks[T], Generic[T]):
     """Raises a `CompileUnavailable`. `deadline_s` counts from the arrival and covers waiting too (V5)."""
 
-    task_id: str
-    source: ModuleSource
+    task: SlotTask[T]
     deadline_s: float
     background: bool = False
 
 
 @dataclass(frozen=True)
-class CancelCompile:
+class CancelTask:
     """Nobody waits for this task any more."""
 
     task_id: str
@@ -97,13 +96,13 @@ class _WaitedTooLong:
 @dataclass(frozen=True)
 class _SlotAnswered:
     entry_id: int
-    ended: ChildEnded[Compiled]
+    ended: ChildEnded[Any]
 
 
 @dataclass
 class _Entry:
-    asked: Compile
-    reply: Reply[Compiled]
+    asked: Enqueue[Any]
+    reply: Reply[Any]
     arrived_at_s: float
     timer: Timer
     slot: int | None = None
@@ -131,9 +130,9 @@ class ViteLane(Actor):
 
     async def on_receive(self, message: Any) -> Any:
         match message:
-            case Compile():
+            case Enqueue():
                 self._arrive(message)
-            case CancelCompile(task_id):
+            case CancelTask(task_id):
                 self._cancel(task_id)
             case _WaitedTooLong(entry_id):
                 self._give_up(entry_id, ViteQueueTimeout(f"no slot became free within {self._wait_timeout_s:g} s"))
@@ -144,13 +143,13 @@ class ViteLane(Actor):
         self._start_what_can_start()
         self._gauges.show(waiting=len(self._state.waiting), running=len(self._slots) - len(self._state.free))
 
-    def _arrive(self, asked: Compile) -> None:
+    def _arrive(self, asked: Enqueue[Any]) -> None:
         self._last_entry_id += 1
         entry_id = self._last_entry_id
         state = arrived(self._state, entry_id, background=asked.background)
         if state is None:
             self._gauges.refused(ViteQueueFull.code)
-            raise ViteQueueFull(f"{self._state.size_max} compiles wait already")
+            raise ViteQueueFull(f"{self._state.size_max} tasks wait already")
         self._state = state
         timer = self.after(min(self._wait_timeout_s, asked.deadline_s), _WaitedTooLong(entry_id))
         self._entries[entry_id] = _Entry(asked, self.defer_reply(), self.now_s(), timer)
@@ -161,36 +160,35 @@ class ViteLane(Actor):
             entry = self._entries[entry_id]
             entry.timer.cancel()
             entry.slot, entry.started_at_s = slot, self.now_s()
-            run = RunCompile(entry.asked.task_id, entry.asked.source, entry.arrived_at_s + entry.asked.deadline_s)
+            run = RunTask(entry.asked.task, entry.arrived_at_s + entry.asked.deadline_s)
             self.spawn(ask(self._slots[slot], run), then=_answer_of(entry_id))
 
-    def _answer(self, entry_id: int, ended: ChildEnded[Compiled]) -> None:
+    def _answer(self, entry_id: int, ended: ChildEnded[Any]) -> None:
         entry = self._entries.pop(entry_id)
         assert entry.slot is not None
         self._state = freed(self._state, entry.slot)
         wait_s, run_s = entry.started_at_s - entry.arrived_at_s, self.now_s() - entry.started_at_s
-        self._gauges.ended(_outcome(ended), wait_s=wait_s, run_s=run_s)
+        task, outcome = entry.asked.task, _outcome(entry.asked.task, ended)
+        self._gauges.ended(outcome, wait_s=wait_s, run_s=run_s)
         log.info(
-            "runtime.diagnostics.compile.finished",
+            task.events.finished,
             lane=self._name,
-            task_id=entry.asked.task_id,
-            outcome=_outcome(ended),
+            task_id=task.task_id,
+            outcome=outcome,
             wait_ms=round(wait_s * 1000, 1),
             ms=round(run_s * 1000, 1),
         )
         if ended.error is not None:
             entry.reply.fail(ended.error)
-            return
-        compiled = ended.result()
-        timings = compiled.timings.model_copy(update={"wait_ms": round(wait_s * 1000, 1)})
-        entry.reply.give(replace(compiled, timings=timings))
+        else:
+            entry.reply.give(task.waited(ended.result(), round(wait_s * 1000, 1)))
 
     def _cancel(self, task_id: str) -> None:
         for entry_id, entry in list(self._entries.items()):
-            if entry.asked.task_id != task_id:
+            if entry.asked.task.task_id != task_id:
                 continue
             if entry.slot is None:
-                self._give_up(entry_id, CompileCancelled("the compile was cancelled while it waited"))
+                self._give_up(entry_id, CompileCancelled("the task was cancelled while it waited"))
             else:
                 self._slots[entry.slot].tell(CancelRunning(task_id))
 
@@ -209,7 +207,7 @@ def _answer_of(entry_id: int) -> Any:
     return lambda ended: _SlotAnswered(entry_id, ended)
 
 
-def _outcome(ended: ChildEnded[Compiled]) -> str:
+def _outcome(task: SlotTask[Any], ended: ChildEnded[Any]) -> str:
     if ended.error is None:
-        return "refused" if ended.result().errors else "compiled"
+        return task.outcome(ended.result())
     return ended.error.code if isinstance(ended.error, CompileUnavailable) else "RUNTIME_WORKER_LOST"

@@ -1,7 +1,7 @@
-"""ViteSlot: one compile at a time on a warm Node worker (V3, V4).
+"""ViteSlot: one task at a time on a warm Node worker (V3, V4).
 
 Owns the worker of its slot, the successor that warms up before the worker is worn out, and the slot's folder. Hears
-`RunCompile` (asked, answered when the task has really ended) and `CancelRunning`. Tells nobody anything.
+`RunTask` (asked, answered when the task has really ended) and `CancelRunning`. Tells nobody anything.
 
 Decides in `worn_out` and `wants_successor`, which are plain functions. Survives a lost worker: the task ends with an
 infrastructure error (R9) and the next one gets a new worker. A task that outlives its deadline, or that was cancelled
@@ -13,18 +13,18 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
+from pagegate.actors.compiling.tasks import SlotTask
 from pagegate.actors.kernel import Actor, Asks, Backoff, ChildEnded, Reply, Timer
-from pagegate.runtime.contract import ArtifactManifest, CompileTimings, LocatedError
-from pagegate.runtime.node_worker import NodeWorker, NodeWorkers, WorkerAnswer, WorkerEnded
-from pagegate.runtime.refusals import CompileCancelled, CompileTimedOut, WorkerLost
-from pagegate.runtime.sources import ModuleSource
-from pagegate.runtime.workspace import SlotBase, check_artifact
+from pagegate.runtime.contract import CompileTimings
+from pagegate.runtime.node_worker import NodeWorker, NodeWorkers, WorkerEnded
+from pagegate.runtime.refusals import CompileCancelled, WorkerLost
+from pagegate.runtime.workspace import SlotBase
 
+T = TypeVar("T")
 log = structlog.get_logger()
 
 _CANCEL_GRACE_S = 2.0  # a compile that is nearly done may end by itself; killing a warm worker costs more
@@ -33,30 +33,24 @@ _WARM_UP_TASKS_AHEAD = 3  # a successor starts this many tasks before it is need
 
 @dataclass(frozen=True)
 class Wear:
-    """When a worker is replaced (V4). `reuse` False: one process per task. `idle_s_max`: an idle one is let go then."""
+    """When a worker is replaced (V4). `reuse` False: one process per task. `idle_s_max`: an idle one is let go then.
+
+    `on_demand`: none is started before the first task, or again after a loss.
+    """
 
     tasks_max: int = 25
     age_s_max: float = 30 * 60.0
     heap_share_max: float = 0.75
     reuse: bool = True
     idle_s_max: float | None = None
+    on_demand: bool = False
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """What a task gave: errors in the source, or files by name."""
-
-    errors: list[LocatedError]
-    files: dict[str, bytes]
-    timings: CompileTimings
-
-
-@dataclass(frozen=True)
-class RunCompile(Asks[Compiled]):
+class RunTask(Asks[T], Generic[T]):
     """Raises a `CompileUnavailable`. `deadline_at_s` is on the loop's clock and covers everything (V5)."""
 
-    task_id: str
-    source: ModuleSource
+    task: SlotTask[T]
     deadline_at_s: float
 
 
@@ -72,7 +66,7 @@ class _WorkerStarted:
 
 @dataclass(frozen=True)
 class _TaskEnded:
-    ended: ChildEnded[Compiled]
+    ended: ChildEnded[Any]
 
 
 @dataclass(frozen=True)
@@ -86,9 +80,9 @@ class _LetIdleGo:
 
 
 @dataclass
-class _Task:
-    asked: RunCompile
-    reply: Reply[Compiled]
+class _Running:
+    asked: RunTask[Any]
+    reply: Reply[Any]
     worker: asyncio.Future[NodeWorker] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     began: bool = False  # the worker has the task
@@ -121,23 +115,24 @@ class ViteSlot(Actor):
         self._successor: NodeWorker | None = None
         self._starting = False
         self._start_failures = 0
-        self._task: _Task | None = None
+        self._task: _Running | None = None
         self._idle: Timer | None = None
         self._rnd = random.Random()  # noqa: S311  jitter, not a secret
 
     async def setup(self) -> None:
         await self._workers.end_all()  # what an earlier life left running
-        self._start_worker()
+        if not self._wear.on_demand:
+            self._start_worker()
 
     async def teardown(self) -> None:
         await self._workers.end_all()
 
     async def on_receive(self, message: Any) -> Any:
         match message:
-            case RunCompile():
+            case RunTask():
                 await self._accept(message)
             case CancelRunning(task_id):
-                if self._task is not None and self._task.asked.task_id == task_id:
+                if self._task is not None and self._task.asked.task.task_id == task_id:
                     self._task.cancelled.set()
             case _WorkerStarted(ended):
                 await self._worker_started(ended)
@@ -215,16 +210,16 @@ class ViteSlot(Actor):
 
     # -- the task -------------------------------------------------------------------------------------------------
 
-    async def _accept(self, asked: RunCompile) -> None:
+    async def _accept(self, asked: RunTask[Any]) -> None:
         if self._task is not None:
             # A lane gives one task at a time; one that crashed and came back does not know what it gave before.
             raise WorkerLost("the slot is busy with an earlier task")
-        self._task = _Task(asked, self.defer_reply())
+        self._task = _Running(asked, self.defer_reply())
         self._watch_idle()
         self.spawn(self._run(self._task), then=_TaskEnded)
         await self._hand_over()
 
-    async def _task_ended(self, ended: ChildEnded[Compiled]) -> None:
+    async def _task_ended(self, ended: ChildEnded[Any]) -> None:
         task, self._task = self._task, None
         assert task is not None
         if ended.error is not None and task.began:
@@ -236,52 +231,55 @@ class ViteSlot(Actor):
         else:
             task.reply.fail(_as_refusal(ended.error))
         await self._promote()
-        if self._worker is None or wants_successor(self._wear, **_wear_of(self._worker, self.now_s())):
-            self._start_worker()
+        await self._look_ahead()
         self._watch_idle()
 
-    async def _run(self, task: _Task) -> Compiled:
-        """Fetch, write, compile; a cancel or the deadline ends it at any point."""
-        work = asyncio.create_task(self._compile(task))
-        cancelled = asyncio.create_task(task.cancelled.wait())
+    async def _look_ahead(self) -> None:
+        """After a task: warm up what the next one will need."""
+        if self._worker is None:
+            if not self._wear.on_demand:
+                self._start_worker()
+        elif self._wear.on_demand and not self._may_take_a_task(self._worker):
+            await self._workers.end(self._worker)  # nobody needs it any more, and it holds its whole heap
+            self._worker = None
+        elif wants_successor(self._wear, **_wear_of(self._worker, self.now_s())):
+            self._start_worker()
+
+    async def _run(self, running: _Running) -> Any:
+        """Fetch, write, work; a cancel or the deadline ends it at any point."""
+        work = asyncio.create_task(self._work(running))
+        cancelled = asyncio.create_task(running.cancelled.wait())
         try:
-            async with asyncio.timeout_at(task.asked.deadline_at_s):
+            async with asyncio.timeout_at(running.asked.deadline_at_s):
                 await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
-                if task.began:
+                if running.began:
                     await asyncio.wait({work}, timeout=_CANCEL_GRACE_S)
             if not work.done():
-                raise CompileCancelled("the compile was cancelled")
+                raise CompileCancelled("the task was cancelled")
             return work.result()
         except TimeoutError as error:
-            raise CompileTimedOut("the compile did not end within its deadline") from error
+            raise running.asked.task.timed_out("the task did not end within its deadline") from error
         finally:
             for child in (work, cancelled):
                 child.cancel()
             await asyncio.gather(work, cancelled, return_exceptions=True)
 
-    async def _compile(self, task: _Task) -> Compiled:
-        say = log.bind(task_id=task.asked.task_id)
+    async def _work(self, running: _Running) -> Any:
+        task = running.asked.task
+        say = log.bind(task_id=task.task_id)
         clock = _Laps()
-        manifest = await task.asked.source.manifest()
-        check_artifact(manifest)
-        modules = await task.asked.source.read_modules(manifest.modules)
+        await task.fetch()
         fetch_ms = clock.lap_ms()
-        say.info("diagnostics.modules.ready", ms=fetch_ms, modules=len(modules))
-        worker = await task.worker
+        worker = await running.worker
         clock.lap_ms()  # a wait for a warm worker is no work
         async with self._base.task() as folder:
-            say.info("diagnostics.workspace.validated", ms=clock.lap_ms())
-            task.began = True
-            answer = await worker.compile(_order(task.asked.task_id, folder, manifest, dict(modules)))
+            order = await task.order(folder)
+            say.info(task.events.placed, ms=clock.lap_ms())
+            running.began = True
+            answer = await worker.run({"id": task.task_id, **order})
         compile_ms = clock.lap_ms()
-        say.info(
-            "diagnostics.vite.finished", ms=compile_ms, errors=len(answer.errors), worker=worker.pid, **answer.timings
-        )
-        return Compiled(
-            errors=answer.errors,
-            files=_encoded(answer),
-            timings=CompileTimings(fetch_ms=fetch_ms, compile_ms=compile_ms),
-        )
+        say.info(task.events.worked, ms=compile_ms, errors=len(answer.errors), worker=worker.pid, **answer.timings)
+        return task.result(answer, CompileTimings(fetch_ms=fetch_ms, compile_ms=compile_ms))
 
 
 class _Laps:
@@ -298,23 +296,6 @@ class _Laps:
 def _wear_of(worker: NodeWorker, now_s: float) -> dict[str, Any]:
     age_s = now_s - worker.started_at_s
     return {"tasks_done": worker.tasks_done, "age_s": age_s, "heap_share": worker.heap_share}
-
-
-def _order(task_id: str, folder: Path, manifest: ArtifactManifest, modules: dict[str, str]) -> dict[str, Any]:
-    return {
-        "id": task_id,
-        "dir": str(folder),
-        "entry": manifest.entry,
-        "modules": modules,
-        "assets": sorted(manifest.assets),
-        "page": manifest.entry_page.model_dump(),
-        "canvas": manifest.canvas.model_dump(),
-    }
-
-
-def _encoded(answer: WorkerAnswer) -> dict[str, bytes]:
-    # A lone surrogate can stand in a JavaScript string and has no UTF-8: it is shown as unknown, as a browser would.
-    return {name: text.encode("utf-8", errors="replace") for name, text in answer.files.items()}
 
 
 def _as_refusal(error: BaseException) -> BaseException:

@@ -26,7 +26,7 @@ from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
-from pagegate.actors.kernel import Actor, ask, stop
+from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.listener import HintListener
 from pagegate.actors.queues.pruner import Pruner
@@ -36,6 +36,7 @@ from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
+from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
@@ -46,11 +47,12 @@ from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.pruning import Retention
-from pagegate.storage.runtime_state import MemoryState
+from pagegate.storage.runtime_state import MemoryState, RuntimeState
 
 log = structlog.get_logger()
 
 DAY_MS = 24 * 3600 * 1000
+MEMORY_STATE_URL = "memory://lite"
 
 
 @dataclass(frozen=True)
@@ -80,26 +82,13 @@ class BackendOptions:
     check_limits: CheckLimits = field(default_factory=CheckLimits)
     render_limits: RenderLimits = field(default_factory=RenderLimits)
     check_inflight_max: int = 8
+    light_inflight_max: int = 8
+    state_url: str = field(default=MEMORY_STATE_URL, repr=False)  # REDIS_URL: it may hold a password
     state_bytes_max: int = 256 * 1024 * 1024
     state_sweep_s: float = 30.0
     retention: Retention = field(default_factory=lambda: Retention(7 * DAY_MS, 7 * DAY_MS, 30 * DAY_MS))
     prune_s: float = 300.0
     drain_grace_s: float = 20.0
-
-
-class StateSweeper(Actor):
-    """Deletes what has expired from the runtime state (P3). Owns nothing; idempotent on any number of replicas."""
-
-    def __init__(self, state: MemoryState, period_s: float) -> None:
-        super().__init__()
-        self._state, self._period_s = state, period_s
-
-    async def setup(self) -> None:
-        self.every(self._period_s, "sweep")
-
-    async def on_receive(self, message: Any) -> Any:
-        assert message == "sweep"
-        await self._state.sweep()
 
 
 class BackendSystem:
@@ -136,7 +125,7 @@ class BackendSystem:
         options = self.options
         await self._open_storage()
         session = await self._stack.enter_async_context(aiohttp.ClientSession())
-        self._started(StateSweeper.start(self.state, options.state_sweep_s))
+        self._started(StateSweeper.start(self.state, options.state_sweep_s, swept=self.metrics.swept))
         check = self._start_check(session)
         external = self._started(ExternalTasks.start(self.db, self.owner, self.feed))
 
@@ -162,16 +151,27 @@ class BackendSystem:
         self.db = await Database.open(options.database_url, clock=self._clock)
         self._stack.push_async_callback(self.db.close)
         self.objects = Objects.local(options.objects_dir)
-        self.state = MemoryState(options.state_bytes_max, self._clock)
+        self.state = await self._open_state()
         self.artifacts = PreviewArtifacts(self.state)
         self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)
+
+    async def _open_state(self) -> RuntimeState:
+        """Raises `StateUnavailable` when Redis does not answer: better said now than with the first check."""
+        options = self.options
+        if options.state_url == MEMORY_STATE_URL:
+            return MemoryState(options.state_bytes_max, self._clock)
+        from pagegate.storage.redis_state import RedisState  # a library that a small machine need not hold
+
+        state = RedisState(options.state_url)
+        self._stack.push_async_callback(state.close)
+        await state.usage()
+        return state
 
     def _start_check(self, session: aiohttp.ClientSession) -> PageCheck:
         options = self.options
         runtimes = HttpRuntimes(session)
-        admission = self._started(
-            RuntimeAdmission.start(runtimes, options.runtime_urls, {"check": options.check_inflight_max, "light": 0})
-        )
+        limits = {"check": options.check_inflight_max, "light": options.light_inflight_max}
+        self.admission = self._started(RuntimeAdmission.start(runtimes, options.runtime_urls, limits))
         workers = [
             RenderWorker(
                 session,
@@ -188,7 +188,7 @@ class BackendSystem:
             self.db,
             self.artifacts,
             self.tickets,
-            admission,
+            self.admission,
             coordinator,
             options.internal_url,
             options.check_limits,

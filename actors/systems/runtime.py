@@ -1,4 +1,4 @@
-"""The Runtime's composition (V1): outputs, slots with their Node workers, and the check lane above them.
+"""The Runtime's composition (V1): outputs, slots with their Node workers, and the three lanes above them.
 
 Owns all of them; `start` builds from the ground up, `stop` in reverse. The same system serves a process
 (`http/runtime.py`) and a program that compiles by itself, which uses it as a context manager. Survives nothing: outputs
@@ -7,19 +7,29 @@ are compiled again.
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pykka
 import structlog
 from prometheus_client import CollectorRegistry
 
 from pagegate.actors.compiling.gauges import RuntimeGauges
-from pagegate.actors.compiling.lane import CancelCompile, Compile, ViteLane
-from pagegate.actors.compiling.slot import Compiled, ViteSlot, Wear
+from pagegate.actors.compiling.lane import CancelTask, Enqueue, ViteLane
+from pagegate.actors.compiling.slot import ViteSlot, Wear
+from pagegate.actors.compiling.tasks import (
+    BUILD_DEADLINE_S,
+    CHECK_DEADLINE_S,
+    BuildTask,
+    Compiled,
+    CompileTask,
+    LightTask,
+    SlotTask,
+)
 from pagegate.actors.kernel import ask, stop
-from pagegate.runtime.contract import CompileOutput, CompileResult
+from pagegate.runtime.contract import CompileOutput, CompileResult, Lane, LightResult
 from pagegate.runtime.node_worker import (
     NodeWorkers,
     WorkerConfig,
@@ -34,25 +44,39 @@ from pagegate.runtime.sandbox import find_bubblewrap
 from pagegate.runtime.sources import ModuleSource
 from pagegate.runtime.workspace import Workspace
 
+T = TypeVar("T")
 log = structlog.get_logger()
+
+_ON_DEMAND_IDLE_S = 60.0  # a light tool's worker is kept this long; the next one may be a second away
+
+
+@dataclass(frozen=True)
+class LaneSize:
+    """One lane's `RUNTIME_VITE_TASK_CONCURRENCY`, `_QUEUE_SIZE` and `_QUEUE_WAIT_TIMEOUT_MS` (V1)."""
+
+    slots: int = 1
+    queue_size_max: int = 16
+    wait_timeout_s: float = 45.0
 
 
 @dataclass(frozen=True)
 class RuntimeOptions:
     """`public_base_url`: how the Renderer reaches this Runtime. `backend_base_urls`: the only Backends it fetches from.
 
-    `worker_idle_s`: an idle worker is let go after this long, and the next compile pays for a start.
+    `check`, `build` and `light` size the lanes; the workers of the last two start on demand. `worker_idle_s`: an idle
+    worker of the check lane is let go after this long, and the next compile pays for a start; None keeps it.
     """
 
     public_base_url: str = "http://127.0.0.1:8081"
     backend_base_urls: tuple[str, ...] = ()
-    check_slots: int = 1
-    queue_size_max: int = 16
-    queue_wait_timeout_s: float = 45.0
+    check: LaneSize = LaneSize()
+    build: LaneSize = LaneSize()
+    light: LaneSize = LaneSize()
     worker_tasks_max: int = 25
     worker_reuse: bool = True
     worker_idle_s: float | None = None
     worker_heap_mb: int = 512
+    build_heap_mb: int = 1024
     worker_sandbox: bool = True  # where the host allows it
     node: Path | None = None
     work_dir: Path | None = None  # where task folders are made; the system's temporary folder when None
@@ -67,10 +91,10 @@ class RuntimeSystem:
         self.registry = CollectorRegistry()
         self.ready = asyncio.Event()
         self.vendor_dir: Path | None = None
-        self.build = ""
+        self.runtime_build = ""
         self.outputs: OutputStore
         self._slots: list[pykka.ActorRef[Any]] = []
-        self._lane: pykka.ActorRef[Any] | None = None
+        self._lanes: dict[Lane, pykka.ActorRef[Any]] = {}
         self._workspace: Workspace | None = None
 
     async def start(self) -> None:
@@ -80,56 +104,86 @@ class RuntimeSystem:
         node = await asyncio.to_thread(find_node, options.node)
         bubblewrap = await asyncio.to_thread(find_bubblewrap) if options.worker_sandbox else None
         self.vendor_dir = await bundle_frameworks(node, home, default_cache(home))
-        config = WorkerConfig(node, home, self.vendor_dir, options.worker_heap_mb, bubblewrap)
-        self.build = await asyncio.to_thread(runtime_build, home)
+        self.runtime_build = await asyncio.to_thread(runtime_build, home)
         self.outputs = OutputStore(asyncio.get_running_loop().time)
         self._workspace = await asyncio.to_thread(Workspace, home, options.work_dir)
-        wear = Wear(tasks_max=options.worker_tasks_max, reuse=options.worker_reuse, idle_s_max=options.worker_idle_s)
-        for _ in range(options.check_slots):
+        gauges = RuntimeGauges(self.registry)
+        for lane, plan in _plans(options).items():
+            config = WorkerConfig(node, home, self.vendor_dir, plan.heap_mb, bubblewrap, lane)
+            self._lanes[lane] = self._start_lane(lane, plan, config, gauges)
+        log.info(
+            "runtime.started",
+            slots={lane: plan.size.slots for lane, plan in _plans(options).items()},
+            build=self.runtime_build,
+            sandbox="bubblewrap" if bubblewrap else "none",
+        )
+
+    def _start_lane(
+        self, lane: Lane, plan: "_Plan", config: WorkerConfig, gauges: RuntimeGauges
+    ) -> pykka.ActorRef[ViteLane]:
+        assert self._workspace is not None
+        slots = []
+        for _ in range(plan.size.slots):
             base = self._workspace.slot()
             workers = NodeWorkers(config, base.path, base.temporary)
-            self._slots.append(ViteSlot.start(workers, base, wear, self.ready.set))
-        self._lane = ViteLane.start(
-            "check",
-            tuple(self._slots),
-            RuntimeGauges(self.registry).lane("check"),
-            queue_size_max=options.queue_size_max,
-            wait_timeout_s=options.queue_wait_timeout_s,
+            slots.append(ViteSlot.start(workers, base, plan.wear, self.ready.set if lane == "check" else _nothing))
+        self._slots += slots
+        return ViteLane.start(
+            lane,
+            tuple(slots),
+            gauges.lane(lane),
+            queue_size_max=plan.size.queue_size_max,
+            wait_timeout_s=plan.size.wait_timeout_s,
         )
-        wall = "bubblewrap" if bubblewrap else "none"
-        log.info("runtime.started", slots=options.check_slots, build=self.build, sandbox=wall)
 
     async def stop(self) -> None:
-        """The lane first, so that nothing new reaches a slot; then the slots with their processes; then the folders."""
-        for actor in (self._lane, *self._slots):
-            if actor is not None:
-                await stop(actor)
-        self._lane, self._slots = None, []
+        """The lanes first, so that nothing new reaches a slot; then the slots and their processes; then the folders."""
+        lanes, self._lanes = list(self._lanes.values()), {}
+        slots, self._slots = self._slots, []
+        for actor in (*lanes, *slots):
+            await stop(actor)
         if self._workspace is not None:
             await self._workspace.remove()
             self._workspace = None
 
     async def compile(
-        self, task_id: str, source: ModuleSource, *, deadline_s: float = 120.0, background: bool = False
+        self, task_id: str, source: ModuleSource, *, deadline_s: float = CHECK_DEADLINE_S, background: bool = False
     ) -> CompileResult:
         """One check compile; an output is kept when it succeeded. Raises `CompileUnavailable` (R9).
 
         Who is cancelled while it waits cancels the compile.
         """
-        if self._lane is None:
+        return self._result(await self._run("check", CompileTask(task_id, source), deadline_s, background=background))
+
+    async def light(self, task: LightTask, *, deadline_s: float | None = None) -> LightResult:
+        """One task of a light tool (V9), within the tool's deadline or `deadline_s` if that is sooner.
+
+        Raises `CompileUnavailable`. Who is cancelled while it waits cancels the task.
+        """
+        return await self._run("light", task, min(task.deadline_s, deadline_s or task.deadline_s))
+
+    async def build(self, task: BuildTask[T], *, deadline_s: float = BUILD_DEADLINE_S) -> T:
+        """One production build (B1), in a process of its own. Raises `CompileUnavailable`.
+
+        Who is cancelled while it waits cancels the build.
+        """
+        return await self._run("build", task, deadline_s)
+
+    async def _run(self, lane: Lane, task: SlotTask[T], deadline_s: float, *, background: bool = False) -> T:
+        if lane not in self._lanes:
             raise WorkerLost("the Runtime is stopping")
         try:
-            compiled = await ask(self._lane, Compile(task_id, source, deadline_s, background))
+            return await ask(self._lanes[lane], Enqueue(task, deadline_s, background))
         except pykka.ActorDeadError as error:
             raise WorkerLost("the Runtime stopped before it answered") from error
         except asyncio.CancelledError:
-            self.cancel(task_id)
+            self.cancel(task.task_id, lane)
             raise
-        return self._result(compiled)
 
-    def cancel(self, task_id: str) -> None:
-        if self._lane is not None and self._lane.is_alive():
-            self._lane.tell(CancelCompile(task_id))
+    def cancel(self, task_id: str, lane: Lane = "check") -> None:
+        actor = self._lanes.get(lane)
+        if actor is not None and actor.is_alive():
+            actor.tell(CancelTask(task_id))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -141,7 +195,7 @@ class RuntimeSystem:
     def _result(self, compiled: Compiled) -> CompileResult:
         timings = compiled.timings
         if compiled.errors:
-            return CompileResult(ok=False, errors=compiled.errors, runtime_build=self.build, timings=timings)
+            return CompileResult(ok=False, errors=compiled.errors, runtime_build=self.runtime_build, timings=timings)
         output = self.outputs.put(compiled.files)
         kept = CompileOutput(
             output_id=output.output_id,
@@ -149,7 +203,31 @@ class RuntimeSystem:
             vendor_url=f"{self.public_base_url}/vendor/",
             size_bytes=output.size_bytes,
         )
-        return CompileResult(ok=True, output=kept, runtime_build=self.build, timings=timings)
+        return CompileResult(ok=True, output=kept, runtime_build=self.runtime_build, timings=timings)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a lane's workers live."""
+
+    size: LaneSize
+    wear: Wear
+    heap_mb: int
+
+
+def _plans(options: RuntimeOptions) -> Mapping[Lane, _Plan]:
+    """A check finds a warm worker; a light tool, one that was used lately; a build, none that anything used before."""
+    wear = Wear(tasks_max=options.worker_tasks_max, reuse=options.worker_reuse, idle_s_max=options.worker_idle_s)
+    on_demand = replace(wear, on_demand=True, idle_s_max=_ON_DEMAND_IDLE_S)
+    return {
+        "check": _Plan(options.check, wear, options.worker_heap_mb),
+        "build": _Plan(options.build, replace(on_demand, reuse=False), options.build_heap_mb),
+        "light": _Plan(options.light, on_demand, options.worker_heap_mb),
+    }
+
+
+def _nothing() -> None:
+    pass
 
 
 def runtime_build(home: Path) -> str:

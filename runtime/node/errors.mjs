@@ -25,6 +25,7 @@ const HINTS = {
   PAGE_ASSET_NOT_FOUND: 'Use an asset that exists, or upload it first.',
   PAGE_ASSET_NOT_ALLOWED: 'Reach files with @assets/<file>.',
   PAGE_OUTPUT_TOO_LARGE: 'Make the page smaller: move large data or pictures into assets.',
+  LIGHT_TOOL_UNKNOWN: 'Use a tool that exists, or a Runtime that has it.',
   PAGE_COMPILE_FAILED: 'Correct the source as the message says and send the page again.',
 }
 

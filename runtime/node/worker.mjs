@@ -1,7 +1,8 @@
 /**
- * The long-lived Node worker of a slot (V4): one compile at a time, asked and answered over a socket of its own.
+ * The long-lived Node worker of a slot (V4): one task at a time, asked and answered over a socket of its own.
  *
- * Hears lines of JSON on the file descriptor it is given: `{id, op: "compile", ...}`. Tells, on the same socket: `{ready}` once it is
+ * Hears lines of JSON on the file descriptor it is given: `{id, op, ...}`, op being "compile"
+ * or "light". Tells, on the same socket: `{ready}` once it is
  * warm, then `{id, ok, ...}` for each question. Standard output and error carry nothing but the noise of libraries.
  *
  * Survives a refused source. A rejection that nobody handled may have left Vite half-way, so it ends the task with an
@@ -10,14 +11,11 @@
 import net from 'node:net'
 import { createInterface } from 'node:readline'
 import v8 from 'node:v8'
-import { compile } from './compile.mjs'
-import { readVendor } from './vendor.mjs'
-import { warmUp } from './warm_up.mjs'
 
 /** A worker without work gives back what the last compiles left behind. */
 const IDLE_MS = 1000
 
-const [socketFd, vendorDir, workDir] = process.argv.slice(2)
+const [socketFd, vendorDir, workDir, lane = 'check'] = process.argv.slice(2)
 const socket = new net.Socket({ fd: Number(socketFd), readable: true, writable: true })
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
@@ -41,8 +39,20 @@ function heap() {
   return { heap_used_bytes: used, heap_limit_bytes: limit }
 }
 
-const frameworks = readVendor(vendorDir)
-await warmUp(workDir, frameworks)
+/** The compiler is heavy, and a light tool does without it. */
+async function compiling() {
+  const [{ compile }, { readVendor }, { warmUp }] = await Promise.all([import('./compile.mjs'), import('./vendor.mjs'), import('./warm_up.mjs')])
+  const frameworks = readVendor(vendorDir)
+  if (lane === 'check') await warmUp(workDir, frameworks)
+  return { compile: (order) => compile(order, frameworks) }
+}
+
+async function lightTools() {
+  const { runLight } = await import('./light.mjs')
+  return { light: runLight }
+}
+
+const operations = await (lane === 'light' ? lightTools() : compiling())
 tell({ ready: true, node: process.version, ...heap() })
 
 for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
@@ -50,10 +60,10 @@ for await (const line of createInterface({ input: socket, crlfDelay: Infinity })
   current = order.id
   clearTimeout(idle)
   try {
-    const { errors, files, timings } = await compile(order, frameworks)
+    const { errors, files, result, timings } = await operations[order.op ?? 'compile'](order)
     // A rejection that nobody waited for is reported after the promises have settled: give it the chance to end the task.
     await new Promise(setImmediate)
-    tell({ id: order.id, ok: true, errors, files, timings, ...heap() })
+    tell({ id: order.id, ok: true, errors, files, result, timings, ...heap() })
   } catch (error) {
     lost(error)
   }

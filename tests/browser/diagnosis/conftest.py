@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
 from pagegate.renderer import isolation
 from pagegate.renderer.attempt import Attempt, Seen
 from pagegate.renderer.browser import BrowserHouse
@@ -154,7 +154,7 @@ async def _judge_all(projects: Mapping[str, Project]) -> dict[str, Judged]:
     house = BrowserHouse(options, chromium, await isolation.probe(chromium))
     await house.open()
     try:
-        async with RuntimeSystem(RuntimeOptions(queue_size_max=200)) as runtime:
+        async with RuntimeSystem(RuntimeOptions(check=LaneSize(queue_size_max=200))) as runtime:
             judges = Judges(runtime, house)
             pages = [(name, project, page) for name, project in projects.items() for page in project.pages]
             async with asyncio.TaskGroup() as group:

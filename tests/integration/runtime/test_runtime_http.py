@@ -11,7 +11,7 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
 from pagegate.http.runtime import may_fetch_from, runtime_app
 from pagegate.runtime.client import RuntimeUnavailable, compile_page, delete_output
 from pagegate.runtime.contract import ArtifactManifest, Canvas, CompileRequest, EntryPage, ModulesAnswer
@@ -108,7 +108,9 @@ async def running(
     backend = TestServer(app)
     await backend.start_server()
     options = RuntimeOptions(
-        backend_base_urls=(str(backend.make_url("/")),), work_dir=tmp_path_factory.mktemp("runtime"), queue_size_max=1
+        backend_base_urls=(str(backend.make_url("/")),),
+        work_dir=tmp_path_factory.mktemp("runtime"),
+        check=LaneSize(queue_size_max=1),
     )
     async with RuntimeSystem(options) as system:
         server = TestServer(runtime_app(system))

@@ -14,12 +14,15 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.actors.compiling.tasks import BuildTask, Compiled, CompileTask, LightTask
+from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
 from pagegate.runtime.contract import ArtifactManifest, Canvas, EntryPage
 from pagegate.runtime.node_worker import _environment, find_node, runtime_home
 from pagegate.runtime.refusals import (
     CompileCancelled,
     CompileTimedOut,
+    LightFileTooLarge,
+    LightTimedOut,
     SourceUnavailable,
     ViteQueueFull,
     ViteQueueTimeout,
@@ -66,6 +69,10 @@ class HeldSource:
 
     async def read_modules(self, paths: Sequence[str]) -> Mapping[str, str]:
         return await self._page.read_modules(paths)
+
+
+class Built(CompileTask, BuildTask[Compiled]):
+    """Stands for a build: what a build lane does with its worker is the same whatever it is asked."""
 
 
 @asynccontextmanager
@@ -130,7 +137,7 @@ async def test_output_is_kept_and_the_task_folder_is_not(tmp_path: Path) -> None
         assert kept is not None
         assert sorted(kept.files) == ["index.html", "page.css", "page.js", "page.js.map"]
         assert result.output.size_bytes == sum(map(len, kept.files.values()))
-        assert result.runtime_build == system.build
+        assert result.runtime_build == system.runtime_build
         assert result.timings.compile_ms > 0
         assert task_folders(tmp_path) == []
 
@@ -239,7 +246,7 @@ async def test_cancel_while_it_waits_takes_it_out_of_the_queue(tmp_path: Path) -
 
 
 async def test_full_queue_and_long_wait_are_refused_as_infrastructure(tmp_path: Path) -> None:
-    async with runtime(tmp_path, queue_size_max=1, queue_wait_timeout_s=0.2) as system:
+    async with runtime(tmp_path, check=LaneSize(queue_size_max=1, wait_timeout_s=0.2)) as system:
         held = HeldSource()
         first = asyncio.create_task(system.compile("t1", held))
         await held.asked.wait()
@@ -294,6 +301,76 @@ async def test_checks_come_three_to_one_before_background_work(tmp_path: Path) -
         held.release.set()
         await asyncio.gather(first, *waiting)
         assert order == ["c0", "c1", "b0", "c2", "c3", "c4", "b1"]
+
+
+async def test_long_check_does_not_delay_a_light_tool(tmp_path: Path) -> None:
+    """V2: the check is stalled on a read of its modules, in the only slot of its lane, and another waits behind it."""
+    async with runtime(tmp_path) as system:
+        held = HeldSource()
+        check = asyncio.create_task(system.compile("t1", held))
+        await held.asked.wait()
+        waiting = asyncio.create_task(system.compile("t2", page()))
+        answer = await system.light(LightTask("l1", "asset-ratio", {}))
+        assert answer.timings.wait_ms < answer.timings.compile_ms
+        assert not check.done()
+        assert not waiting.done()
+        held.release.set()
+        assert (await check).ok
+        assert (await waiting).ok
+
+
+async def test_workers_of_light_tools_and_builds_start_on_demand_and_leave_when_nobody_needs_them(
+    tmp_path: Path,
+) -> None:
+    async with runtime(tmp_path) as system:
+        (checker,) = workers()
+        await system.light(LightTask("l1", "asset-ratio", {}))
+        first, light = workers()
+        assert first == checker
+        await system.light(LightTask("l2", "asset-ratio", {}))
+        assert workers() == [checker, light], "it is kept for the next one"
+        assert (await system.build(Built("b1", page()))).files
+        assert workers() == [checker, light], "a build's process ends with it"
+
+
+async def test_file_of_a_light_tool_lies_in_its_task_folder_and_is_bounded(tmp_path: Path) -> None:
+    seen = []
+
+    async def chunks(count: int) -> AsyncIterator[bytes]:
+        for _ in range(count):
+            seen.extend(folder.name for folder in task_folders(tmp_path))
+            yield bytes(1000)
+
+    async with runtime(tmp_path) as system:
+        await system.light(LightTask("l1", "asset-ratio", {}, chunks(3), file_bytes_max=3000))
+        assert len(set(seen)) == 1
+        with pytest.raises(LightFileTooLarge):
+            await system.light(LightTask("l2", "asset-ratio", {}, chunks(4), file_bytes_max=3000))
+        assert task_folders(tmp_path) == []
+
+
+async def test_full_light_lane_refuses_and_says_so_while_checks_go_on(tmp_path: Path) -> None:
+    never: asyncio.Event = asyncio.Event()
+    begun: asyncio.Event = asyncio.Event()
+
+    async def stalled() -> AsyncIterator[bytes]:
+        begun.set()
+        await never.wait()
+        yield b""
+
+    async with runtime(tmp_path, light=LaneSize(queue_size_max=1, wait_timeout_s=0.2)) as system:
+        first = asyncio.create_task(system.light(LightTask("l1", "asset-ratio", {}, stalled()), deadline_s=3))
+        await begun.wait()
+        second = asyncio.create_task(system.light(LightTask("l2", "asset-ratio", {})))
+        while sample(system, "pagegate_vite_queue_depth", "light") == 0:
+            await asyncio.sleep(0)
+        with pytest.raises(ViteQueueFull):
+            await system.light(LightTask("l3", "asset-ratio", {}))
+        with pytest.raises(ViteQueueTimeout):
+            await second
+        assert (await system.compile("t1", page())).ok
+        with pytest.raises(LightTimedOut):
+            await first
 
 
 async def test_stopping_ends_a_running_compile_and_every_process(tmp_path: Path) -> None:
@@ -366,7 +443,7 @@ async def test_worker_dies_with_a_runtime_that_is_killed(tmp_path: Path) -> None
         assert len(folders(tmp_path)) == 1
 
 
-def sample(system: RuntimeSystem, name: str) -> float:
-    value = system.registry.get_sample_value(name, {"lane": "check"})
+def sample(system: RuntimeSystem, name: str, lane: str = "check") -> float:
+    value = system.registry.get_sample_value(name, {"lane": lane})
     assert value is not None
     return value
