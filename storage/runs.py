@@ -1,166 +1,58 @@
-"""Runs, their steps, their calls and their events (A2, A3, A7, A9).
+"""Runs: where one stands, and how it ends (A1, A6, A7).
 
-Owns the statements on `ai_agent_runs`, `ai_agent_run_events` and `ai_agent_tool_calls`, and how a step is submitted:
-calls, batch, jobs, external tasks and the first event come into being together or not at all.
-
-Survives: the same request sent twice, also at the same moment (the idempotency key is unique for its user), and a
-client that was cut off: events are rows with numbers, so it asks again from the last one it saw.
+Owns the statements on `ai_agent_runs` itself. Steps, calls and events have files of their own; their names are here
+too, for all who speak of runs.
 """
 
-import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sqlalchemy import Row, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from pagegate.storage import external, hints, jobs, schema
+from pagegate.storage import external, jobs, schema
 from pagegate.storage.engine import Tx
-from pagegate.storage.transitions import EXTERNAL_TASK, RUN, RunState
+from pagegate.storage.run_events import RunEvent, RunNotFound, append_call_event, append_event, list_events
+from pagegate.storage.steps import (
+    SUBMIT,
+    BatchTooLarge,
+    CallSubmission,
+    IdempotencyKeyReused,
+    JobQueueFull,
+    StepSubmission,
+    Submitted,
+    find_run_by_key,
+    submit_step,
+)
+from pagegate.storage.tool_calls import ToolCall, get_arguments, get_call, list_tool_calls
+from pagegate.storage.transitions import RUN, RunState
+
+__all__ = [
+    "SUBMIT",
+    "BatchTooLarge",
+    "CallSubmission",
+    "IdempotencyKeyReused",
+    "JobQueueFull",
+    "RunEvent",
+    "RunNotFound",
+    "StepSubmission",
+    "Submitted",
+    "ToolCall",
+    "append_call_event",
+    "append_event",
+    "cancel_run",
+    "find_run_by_key",
+    "finish_run",
+    "get_arguments",
+    "get_call",
+    "get_run",
+    "list_events",
+    "list_tool_calls",
+    "move_run",
+    "submit_step",
+]
 
 _runs = schema.ai_agent_runs
-_events = schema.ai_agent_run_events
-_calls = schema.ai_agent_tool_calls
-_tasks = schema.ai_agent_external_tasks
 _jobs = schema.ai_page_mutation_jobs
-
-SUBMIT = "page_mutation.submit"  # what is serialised: the count of live jobs, and the jobs that it lets in (Q9)
-
-
-class RunNotFound(LookupError):
-    """There is no such run."""
-
-
-class IdempotencyKeyReused(Exception):
-    """The key belongs to a run that was asked for with other content (A9)."""
-
-
-class BatchTooLarge(Exception):
-    """More calls in one step than AI_PAGE_MUTATION_MAX_BATCH_SIZE; the whole batch is refused (Q9)."""
-
-
-class JobQueueFull(Exception):
-    """More live jobs than AI_PAGE_MUTATION_MAX_ACTIVE_JOBS with this batch; all of it is refused (Q9)."""
-
-
-@dataclass(frozen=True)
-class CallSubmission:
-    """One tool call of a step. `page_code`: the page it is about; `candidate_code`: the code of a page to be made (S4).
-
-    With `refused` set (what the agent is told), the call is answered at the door and gets no job.
-    """
-
-    call_id: str
-    tool_name: str
-    arguments: Mapping[str, Any]
-    page_code: str = ""
-    candidate_code: str | None = None
-    refused: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class StepSubmission:
-    """The deferred calls of one model step, or one request of an agent over HTTP or MCP (A2, A9).
-
-    `run_id` None makes a new run. `job_deadline_ms` counts from now. Limits are of Q9.
-    """
-
-    workspace_id: int
-    project_id: int
-    user_id: int
-    calls: Sequence[CallSubmission]
-    source: Literal["api", "agent"] = "api"
-    run_id: int | None = None
-    idempotency_key: str | None = None
-    request_digest: str | None = None
-    skip_visual_verification: bool = False
-    priority: int = 0
-    job_deadline_ms: int | None = None
-    active_jobs_max: int = 64
-    batch_size_max: int = 16
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """What came of a submission. `created` is False when the idempotency key answered with an earlier run."""
-
-    run_id: int
-    created: bool
-    job_ids: Sequence[int] = field(default=())
-
-
-@dataclass(frozen=True)
-class RunEvent:
-    """One event of a run; `index` counts from 1 without a gap (A7)."""
-
-    index: int
-    kind: str
-    data: Mapping[str, Any]
-    at_ms: int
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """One call with what has come of it so far; `job_kind` and `job_id` are None for a call without a job."""
-
-    id: int
-    run_step: int
-    position: int
-    call_id: str
-    tool_name: str
-    status: str
-    result: Mapping[str, Any] | None
-    job_kind: str | None
-    job_id: int | None
-
-
-async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
-    """Bring a step into being: run (unless given), calls, batch, jobs, external tasks, event; all or nothing.
-
-    Raises `BatchTooLarge`, `JobQueueFull` (nothing was written: let the transaction roll back), `IdempotencyKeyReused`,
-    `RunNotFound` for a `run_id` that may not submit (unknown, or over). A key that was seen before, with the same
-    `request_digest`, answers the run it made, whatever the limits say now.
-    """
-    known = await _find_earlier(tx, step)
-    if known is not None:
-        return known
-    wanted = [call for call in step.calls if call.refused is None]
-    if len(step.calls) > step.batch_size_max:
-        raise BatchTooLarge(f"{len(step.calls)} calls in one step; at most {step.batch_size_max} are taken")
-    await tx.serialize(SUBMIT)
-    active = await jobs.count_active(tx, jobs.PAGE_MUTATION)
-    if wanted and active + len(wanted) > step.active_jobs_max:
-        raise JobQueueFull(f"{active} jobs are live; {len(wanted)} more would be over {step.active_jobs_max}")
-    run_id = step.run_id or await _insert_run(tx, step)
-    if run_id is None:  # the same key, at the same moment, through another door
-        return await _earlier(tx, step)
-    run_step = await _advance(tx, run_id)
-    about = {"run_id": run_id, "run_step": run_step, "created_at_ms": tx.now}
-    batch_id = await tx.insert(schema.ai_page_mutation_batches, **about, size=len(step.calls))
-    external_id = await tx.insert(schema.ai_agent_external_batches, **about)
-    job_ids: list[int] = []
-    told: list[dict[str, Any]] = []
-    for position, call in enumerate(step.calls):
-        place = _Place(run_id, run_step, position, batch_id, external_id)
-        job_id = await _insert_call(tx, step, call, place)
-        told.append(
-            {"call_id": call.call_id, "tool_name": call.tool_name, "page_code": call.page_code, "job_id": job_id}
-        )
-        if job_id is not None:
-            job_ids.append(job_id)
-    await append_event(tx, run_id, "run.submitted", {"source": step.source, "run_step": run_step, "calls": told})
-    if job_ids:
-        await hints.send(tx, hints.jobs_of(jobs.PAGE_MUTATION))
-    else:
-        await external.settle_batch(tx, external_id)
-    return Submitted(run_id, created=True, job_ids=job_ids)
-
-
-async def find_run_by_key(tx: Tx, user_id: int, idempotency_key: str) -> Row[Any] | None:
-    """The run that this user's key made, if any (A9)."""
-    found = select(_runs).where(_runs.c.user_id == user_id, _runs.c.idempotency_key == idempotency_key)
-    return (await tx.execute(found)).first()
 
 
 async def get_run(tx: Tx, run_id: int) -> Row[Any]:
@@ -169,45 +61,6 @@ async def get_run(tx: Tx, run_id: int) -> Row[Any]:
     if row is None:
         raise RunNotFound(f"run {run_id}")
     return row
-
-
-async def append_event(tx: Tx, run_id: int, kind: str, data: Mapping[str, Any]) -> int:
-    """Add an event and answer its index (A7); raises `RunNotFound`. Locks the run until the transaction ends."""
-    counted = (
-        update(_runs)
-        .where(_runs.c.id == run_id)
-        .values(last_event_index=_runs.c.last_event_index + 1)
-        .returning(_runs.c.last_event_index)
-    )
-    index = (await tx.execute(counted)).scalar()
-    if index is None:
-        raise RunNotFound(f"run {run_id}")
-    await tx.execute(_events.insert().values(run_id=run_id, event_index=index, kind=kind, data=data, at_ms=tx.now))
-    return int(index)
-
-
-async def append_call_event(tx: Tx, job_id: int, job: Row[Any], kind: str, data: Mapping[str, Any]) -> None:
-    """Add an event about the call of a job: with the call's name, its page and the job.
-
-    Nothing happens for a job of no run. A call or a run that is gone (a hand in the database) is nobody to tell.
-    """
-    if job.run_id is None:
-        return
-    call_id = (await tx.execute(select(_calls.c.call_id).where(_calls.c.id == job.tool_call_id))).scalar()
-    with contextlib.suppress(RunNotFound):
-        about = {"call_id": call_id, "page_code": job.page_code, "job_id": job_id}
-        await append_event(tx, job.run_id, kind, {**about, **data})
-
-
-async def list_events(tx: Tx, run_id: int, after: int = 0, limit: int = 200) -> list[RunEvent]:
-    """Events with an index above `after`, in order, at most `limit` (A7)."""
-    following = (
-        select(_events.c.event_index.label("index"), _events.c.kind, _events.c.data, _events.c.at_ms)
-        .where(_events.c.run_id == run_id, _events.c.event_index > after)
-        .order_by(_events.c.event_index)
-        .limit(limit)
-    )
-    return [RunEvent(**row) for row in (await tx.execute(following)).mappings()]
 
 
 async def move_run(tx: Tx, run_id: int, event: Literal["start", "submit", "wait", "resume"]) -> bool:
@@ -256,152 +109,3 @@ async def cancel_run(tx: Tx, run_id: int) -> RunState:
     if await finish_run(tx, run_id, "cancel"):
         await append_event(tx, run_id, "run.cancelled", {})
     return (await get_run(tx, run_id)).status  # type: ignore[no-any-return]  # rows are untyped; the CHECK holds the states
-
-
-async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
-    """Every call of a run in order, without its arguments (a page source may be a megabyte)."""
-    calls = (
-        select(
-            *[_calls.c[name] for name in ("id", "run_step", "position", "call_id", "tool_name", "status")],
-            _calls.c.result.label("own_result"),
-            _tasks.c.result,
-            _tasks.c.job_kind,
-            _tasks.c.job_id,
-        )
-        .outerjoin(_tasks, _tasks.c.tool_call_id == _calls.c.id)
-        .where(_calls.c.run_id == run_id)
-        .order_by(_calls.c.run_step, _calls.c.position)
-    )
-    found = []
-    for row in (await tx.execute(calls)).mappings():
-        own, rest = row["own_result"], {key: value for key, value in row.items() if key != "own_result"}
-        found.append(ToolCall(**{**rest, "result": rest["result"] or own}))
-    return found
-
-
-async def get_call(tx: Tx, tool_call_id: int) -> Row[Any]:
-    """Every column of a call, its arguments among them (A2); `LookupError` for an unknown one."""
-    row = (await tx.execute(select(_calls).where(_calls.c.id == tool_call_id))).first()
-    if row is None:
-        raise LookupError(f"tool call {tool_call_id}")
-    return row
-
-
-async def get_arguments(tx: Tx, tool_call_id: int) -> Mapping[str, Any]:
-    """The arguments of a call, where a page's source is stored once (A2); `LookupError` for an unknown call."""
-    row = (await tx.execute(select(_calls.c.arguments).where(_calls.c.id == tool_call_id))).first()
-    if row is None:
-        raise LookupError(f"tool call {tool_call_id}")
-    return row.arguments  # type: ignore[no-any-return]  # JSON
-
-
-async def _find_earlier(tx: Tx, step: StepSubmission) -> Submitted | None:
-    if step.idempotency_key is None or step.run_id is not None:
-        return None
-    run = await find_run_by_key(tx, step.user_id, step.idempotency_key)
-    if run is None:
-        return None
-    if run.request_digest != step.request_digest:
-        raise IdempotencyKeyReused(f"the key has already made run {run.id} from another request")
-    return Submitted(run.id, created=False)
-
-
-async def _earlier(tx: Tx, step: StepSubmission) -> Submitted:
-    earlier = await _find_earlier(tx, step)
-    assert earlier is not None, "a run conflicted with a key that no run has"
-    return earlier
-
-
-async def _insert_run(tx: Tx, step: StepSubmission) -> int | None:
-    """A new run, or None when its idempotency key is taken; waits for a transaction that is just taking it."""
-    insert = postgresql.insert if tx.dialect == "postgresql" else sqlite.insert
-    made = (
-        insert(_runs)
-        .values(
-            workspace_id=step.workspace_id,
-            project_id=step.project_id,
-            user_id=step.user_id,
-            source=step.source,
-            idempotency_key=step.idempotency_key,
-            request_digest=step.request_digest,
-            skip_visual_verification=step.skip_visual_verification,
-            created_at_ms=tx.now,
-        )
-        .on_conflict_do_nothing(index_elements=["user_id", "idempotency_key"])
-        .returning(_runs.c.id)
-    )
-    return (await tx.execute(made)).scalar()
-
-
-async def _advance(tx: Tx, run_id: int) -> int:
-    """Take the run to its next step, waiting for external tasks (A1)."""
-    advanced = (
-        update(_runs)
-        .where(_runs.c.id == run_id, _runs.c.status.in_(("queued", "running")))
-        .values(status="waiting_external", run_step=_runs.c.run_step + 1)
-        .returning(_runs.c.run_step)
-    )
-    run_step = (await tx.execute(advanced)).scalar()
-    if run_step is None:
-        raise RunNotFound(f"run {run_id} takes no more calls")
-    return int(run_step)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a call stands: its run and step, its position in the step, and the step's two batches."""
-
-    run_id: int
-    run_step: int
-    position: int
-    batch_id: int
-    external_id: int
-
-
-async def _insert_call(tx: Tx, step: StepSubmission, call: CallSubmission, place: _Place) -> int | None:
-    """One call with its job, if it gets one, and its external task; answers the job's id."""
-    refused = call.refused is not None
-    state = EXTERNAL_TASK.target("refuse") if refused else EXTERNAL_TASK.initial
-    tool_call_id = await tx.insert(
-        _calls,
-        run_id=place.run_id,
-        run_step=place.run_step,
-        position=place.position,
-        call_id=call.call_id,
-        tool_name=call.tool_name,
-        arguments=call.arguments,
-        status=state,
-        created_at_ms=tx.now,
-    )
-    job_id = None if refused else await _insert_job(tx, step, call, place, tool_call_id)
-    await tx.insert(
-        _tasks,
-        batch_id=place.external_id,
-        tool_call_id=tool_call_id,
-        job_kind=None if refused else jobs.PAGE_MUTATION,
-        job_id=job_id,
-        state=state,
-        result=call.refused,
-        created_at_ms=tx.now,
-        finished_at_ms=tx.now if refused else None,
-    )
-    return job_id
-
-
-async def _insert_job(tx: Tx, step: StepSubmission, call: CallSubmission, place: _Place, tool_call_id: int) -> int:
-    return await tx.insert(
-        _jobs,
-        workspace_id=step.workspace_id,
-        project_id=step.project_id,
-        user_id=step.user_id,
-        run_id=place.run_id,
-        priority=step.priority,
-        batch_id=place.batch_id,
-        tool_call_id=tool_call_id,
-        page_code=call.page_code,
-        candidate_code=call.candidate_code,
-        position=place.position,
-        available_at=tx.now,
-        deadline_at=None if step.job_deadline_ms is None else tx.now + step.job_deadline_ms,
-        created_at_ms=tx.now,
-    )

@@ -25,7 +25,7 @@ from unittest import mock
 from sqlalchemy import update
 
 from pagegate.actors.jobs import page_mutation
-from pagegate.storage import external, jobs, lease, pages, renders, runs, workspaces
+from pagegate.storage import external, jobs, lease, pages, renders, runs, steps, workspaces
 from tests.simulation.world import Outcome, play, workshop
 
 SAVED = Path(__file__).with_name("saved_seeds.json")
@@ -209,13 +209,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(external, "settle_batch", "before the last call", ", ~pending", ""),
     Mutant(runs, "finish_run", "ended ones too", ", _runs.c.status.in_(RUN.sources(event))", ""),
     Mutant(
-        runs,
+        steps,
         "submit_step",
         "as often as it is asked for",
         "known = await _find_earlier(tx, step)",
         "known = None",
     ),
-    Mutant(runs, "submit_step", "over the limit of live jobs", "active + len(wanted) > step.active_jobs_max", "False"),
+    Mutant(steps, "submit_step", "over the limit of live jobs", "active + len(wanted) > step.active_jobs_max", "False"),
     # renders: slots, budgets, queues
     Mutant(renders, "_limit_reached", "any number in all", "used.everywhere >= global_max", "False"),
     Mutant(renders, "_limit_reached", "any number in a workspace", "used.here >= workspace_max", "False"),
