@@ -22,6 +22,7 @@ from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
 from pagegate.storage.migrations import SchemaTooNew
+from pagegate.storage.objects import S3Options
 from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import StateUnavailable
 
@@ -31,6 +32,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
     return BackendOptions(
         database_url=settings.database_url,
         objects_dir=settings.asset_storage_local_dir,
+        s3=_s3(settings),
         signing_key_file=settings.runtime_rsa_private_key_file,
         signing_key_id=settings.runtime_rsa_key_id,
         internal_url=settings.backend_internal_url or f"http://127.0.0.1:{settings.backend_port}",
@@ -68,6 +70,20 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         ),
         prune_s=settings.durable_job_prune_interval_seconds,
         drain_grace_s=settings.durable_job_drain_grace_seconds,
+    )
+
+
+def _s3(settings: BackendSettings) -> S3Options | None:
+    if settings.asset_storage_driver != "s3":
+        return None
+    return S3Options(
+        bucket=settings.s3_bucket,
+        endpoint_url=settings.s3_endpoint_url or "",
+        region=settings.s3_region,
+        access_key_id=settings.s3_access_key_id,
+        secret_access_key=settings.s3_secret_access_key.get_secret_value() if settings.s3_secret_access_key else "",
+        prefix=settings.s3_prefix,
+        virtual_hosted_style=not settings.s3_force_path_style,
     )
 
 

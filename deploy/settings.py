@@ -26,6 +26,7 @@ from pagegate.deploy.setting_values import (
     Bytes,
     Count,
     LongSeconds,
+    PerLane,
     Port,
     Seconds,
     http_url,
@@ -134,8 +135,15 @@ class BackendSettings(_HoldsCredential):
 
     database_url: str
     redis_url: str
-    asset_storage_driver: Literal["local"] = "local"
+    asset_storage_driver: Literal["local", "s3"] = "local"
     asset_storage_local_dir: Path = Path("data/objects")
+    s3_bucket: str = ""
+    s3_endpoint_url: str | None = None
+    s3_region: str = "us-east-1"
+    s3_access_key_id: str = ""
+    s3_secret_access_key: SecretStr | None = None
+    s3_prefix: str = ""
+    s3_force_path_style: bool = True
     runtime_base_urls: Annotated[list[str], NoDecode]
     render_workers_config: Annotated[list[RenderWorker], NoDecode]
     render_profile_digest: str = ""
@@ -207,7 +215,7 @@ class BackendSettings(_HoldsCredential):
             raise ValueError("names one id twice")
         return [RenderWorker(id=worker.id, base_url=http_url(worker.base_url)) for worker in value]
 
-    @field_validator("backend_internal_url")
+    @field_validator("backend_internal_url", "s3_endpoint_url")
     @classmethod
     def _internal_is_url(cls, value: str | None) -> str | None:
         return None if value is None else http_url(value)
@@ -219,6 +227,11 @@ class BackendSettings(_HoldsCredential):
             yield f"DATABASE_URL: SQLite serves one process, not {workers} (sqlite_single_process=true)"
         elif workers > 1 or self.backend_multi_instance:
             yield "BACKEND_MULTI_INSTANCE: several Backends on one database are not built yet"
+        if self.asset_storage_driver == "s3":
+            if not self.s3_bucket:
+                yield "S3_BUCKET: must be set, because ASSET_STORAGE_DRIVER is s3"
+            if bool(self.s3_access_key_id) != (self.s3_secret_access_key is not None):
+                yield "S3_ACCESS_KEY_ID: set it together with S3_SECRET_ACCESS_KEY, or neither"
         if self.durable_job_heartbeat_seconds * 2 > self.durable_job_lease_seconds:
             yield "DURABLE_JOB_HEARTBEAT_SECONDS: must be at most half of DURABLE_JOB_LEASE_SECONDS"
 
@@ -231,9 +244,11 @@ class RuntimeSettings(ProcessSettings):
     runtime_public_url: str | None = None  # how the Renderer reaches this Runtime's outputs
     runtime_backend_base_urls: Annotated[list[str], NoDecode] = ["http://127.0.0.1:8080"]  # it fetches from no other
     runtime_node: Path | None = None  # the Node to use; else the environment's own or the system's
-    runtime_vite_task_concurrency: Count
-    runtime_vite_task_queue_size: Count = 16
-    runtime_vite_task_queue_wait_timeout_ms: Annotated[int, Field(ge=1)] = 45_000
+    runtime_vite_task_concurrency: Annotated[PerLane, NoDecode]
+    runtime_vite_task_queue_size: Annotated[PerLane, NoDecode] = PerLane(check=16, build=16, light=16)
+    runtime_vite_task_queue_wait_timeout_ms: Annotated[PerLane, NoDecode] = PerLane(
+        check=45_000, build=45_000, light=45_000
+    )
     runtime_diagnostics_worker_max_tasks: Count = 25
     runtime_diagnostics_worker_reuse_enabled: bool = True
     runtime_diagnostics_worker_idle_seconds: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0  # 0 keeps an idle worker

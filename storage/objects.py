@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,14 @@ from typing import Any
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import LocalStore, MemoryStore, ObjectStore
+from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
 CHUNK_BYTES = 256 * 1024
 STORE_TIMEOUT_S = 60.0
 STORE_THREADS = 8
+_CONNECT_TIMEOUT_S = 5.0
+_RETRIES_MAX = 2  # of a request that failed; who asked has a retry of its own, and should hear of trouble soon
+_RETRY_WITHIN_S = 20.0
 
 
 class ObjectMissing(Exception):
@@ -31,6 +34,24 @@ class ObjectMissing(Exception):
 
 class ObjectStoreUnavailable(Exception):
     """The store did not answer or refused. Infrastructure: try again (R9)."""
+
+
+@dataclass(frozen=True)
+class S3Options:
+    """A bucket, at Amazon or at any server that speaks its protocol. The bucket exists; nothing here makes it.
+
+    `endpoint_url` empty: Amazon's own for the region. Without keys, those of the environment or the machine are used
+    (AWS_ACCESS_KEY_ID and its kin). All keys lie below `prefix`, so that deployments can share a bucket.
+    """
+
+    bucket: str
+    endpoint_url: str = ""
+    region: str = "us-east-1"
+    access_key_id: str = ""
+    secret_access_key: str = field(default="", repr=False)
+    prefix: str = ""
+    virtual_hosted_style: bool = False
+    timeout_s: float = STORE_TIMEOUT_S  # of one call of ours, the store's own retries included
 
 
 @dataclass(frozen=True)
@@ -60,8 +81,8 @@ class Objects:
     ending with its exit code.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+    def __init__(self, store: ObjectStore, *, timeout_s: float = STORE_TIMEOUT_S) -> None:
+        self._store, self._timeout_s = store, timeout_s
         self._threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="objects")
 
     @classmethod
@@ -73,6 +94,32 @@ class Objects:
     @classmethod
     def in_memory(cls) -> "Objects":
         return cls(MemoryStore())
+
+    @classmethod
+    def s3(cls, options: S3Options) -> "Objects":
+        """Objects in a bucket. Nothing is asked here: `check` says whether it can be used."""
+        keys: dict[str, Any] = {}
+        if options.endpoint_url:
+            keys["endpoint"] = options.endpoint_url
+        if options.access_key_id:
+            keys |= {"access_key_id": options.access_key_id, "secret_access_key": options.secret_access_key}
+        store = S3Store(
+            options.bucket,
+            prefix=options.prefix.strip("/") or None,
+            region=options.region,
+            virtual_hosted_style_request=options.virtual_hosted_style,
+            client_options={
+                "allow_http": options.endpoint_url.startswith("http://"),
+                "connect_timeout": timedelta(seconds=min(_CONNECT_TIMEOUT_S, options.timeout_s)),
+                "timeout": timedelta(seconds=options.timeout_s),
+            },
+            retry_config={
+                "max_retries": _RETRIES_MAX,
+                "retry_timeout": timedelta(seconds=min(_RETRY_WITHIN_S, options.timeout_s)),
+            },
+            **keys,
+        )
+        return cls(store, timeout_s=options.timeout_s)
 
     async def put(self, key: str, content: bytes | Path) -> None:
         """Write an object once, from memory or a file. What is already at `key` is the same content and stays."""
@@ -112,9 +159,19 @@ class Objects:
         return int(await self._call("tidying", work))
 
     async def check(self) -> None:
-        """Ask the store for something that is not there: it answers, or `ObjectStoreUnavailable`."""
-        with contextlib.suppress(ObjectMissing):
-            await self.open("readiness/probe")
+        """Ask the store what is at a place where nothing is: it answers, or `ObjectStoreUnavailable`.
+
+        A list and not a get: a bucket that does not exist has no objects either, and must not look well.
+        """
+
+        def work() -> None:
+            for _ in obstore.list(self._store, "readiness"):
+                return
+
+        try:
+            await self._call("asking", work)
+        except FileNotFoundError as error:
+            raise ObjectStoreUnavailable("asking failed (there is no such bucket)") from error
 
     async def _chunks(self, found: "obstore.GetResult") -> AsyncIterator[bytes]:
         chunks = iter(found.stream(min_chunk_size=CHUNK_BYTES))
@@ -124,7 +181,7 @@ class Objects:
     async def _call(self, doing: str, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 return await loop.run_in_executor(self._threads, partial(work, *args, **kwargs))
         except (FileNotFoundError, AlreadyExistsError):
             raise

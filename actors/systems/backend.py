@@ -44,7 +44,7 @@ from pagegate.runtime.client import HttpRuntimes
 from pagegate.storage import jobs
 from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
-from pagegate.storage.objects import Objects
+from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import MemoryState, RuntimeState
@@ -73,6 +73,7 @@ class BackendOptions:
     runtime_urls: Sequence[str]
     render_workers: Sequence[RenderWorkerOptions]
     render_credential: str = field(repr=False)
+    s3: S3Options | None = None  # None: objects are files below `objects_dir`
     render_profile_digest: str = ""  # empty: any profile is accepted (R6)
     mutation_concurrency: int = 1
     infra_failures_max: int = 10
@@ -150,7 +151,11 @@ class BackendSystem:
         await migrate(options.database_url)
         self.db = await Database.open(options.database_url, clock=self._clock)
         self._stack.push_async_callback(self.db.close)
-        self.objects = Objects.local(options.objects_dir)
+        self.objects = Objects.s3(options.s3) if options.s3 is not None else Objects.local(options.objects_dir)
+        try:
+            await self.objects.check()
+        except ObjectStoreUnavailable as error:  # it may come back; what needs it says so until then
+            log.error("object_store.unavailable", reason=str(error), cause=str(error.__cause__))  # noqa: TRY400
         self.state = await self._open_state()
         self.artifacts = PreviewArtifacts(self.state)
         self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)

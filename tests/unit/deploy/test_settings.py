@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pagegate.deploy.setting_values import PerLane
 from pagegate.deploy.settings import (
     PROCESSES,
     BackendSettings,
@@ -125,7 +126,24 @@ def test_an_unreadable_credential_file_is_a_problem_not_a_crash(
 
 def test_a_runtime_does_not_care_about_the_backends_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "mysql://of-some-other-program")
-    assert load(RuntimeSettings).runtime_vite_task_concurrency == 1
+    assert load(RuntimeSettings).runtime_vite_task_concurrency.check == 1
+
+
+def test_lanes_of_the_runtime_are_sized_together_or_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNTIME_VITE_TASK_CONCURRENCY", "check=4, build=1,light=2")
+    monkeypatch.setenv("RUNTIME_VITE_TASK_QUEUE_SIZE", "8")
+    settings = load(RuntimeSettings)
+    assert settings.runtime_vite_task_concurrency == PerLane(check=4, build=1, light=2)
+    assert settings.runtime_vite_task_queue_size == PerLane(check=8, build=8, light=8)
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "check=1", "check=1,build=1,light=0", "a=1,build=1,light=1", "x"])
+def test_wrong_size_of_a_lane_is_told_with_its_setting(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("RUNTIME_VITE_TASK_QUEUE_SIZE", value)
+    if not value:  # an empty variable is one that is not set
+        assert load(RuntimeSettings).runtime_vite_task_queue_size.check == 16
+        return
+    assert all(line.startswith("RUNTIME_VITE_TASK_QUEUE_SIZE") for line in problems_of(RuntimeSettings))
 
 
 def test_addresses_come_with_commas_or_as_json(backend_environment: pytest.MonkeyPatch) -> None:
@@ -194,3 +212,18 @@ def test_no_setting_is_without_effect() -> None:
     source = "\n".join((ROOT / "deploy" / name).read_text("utf-8") for name in files)
     names = {name for kind in PROCESSES for name in kind.model_fields}
     assert sorted(name for name in names - NOT_HANDED_ON if f"settings.{name}" not in source) == []
+
+
+def test_an_object_store_needs_its_bucket_and_both_keys_or_none(backend_environment: pytest.MonkeyPatch) -> None:
+    backend_environment.setenv("ASSET_STORAGE_DRIVER", "s3")
+    backend_environment.setenv("S3_ACCESS_KEY_ID", "me")
+    assert problems_of(BackendSettings) == [
+        "S3_BUCKET: must be set, because ASSET_STORAGE_DRIVER is s3",
+        "S3_ACCESS_KEY_ID: set it together with S3_SECRET_ACCESS_KEY, or neither",
+    ]
+    backend_environment.setenv("S3_BUCKET", "pictures")
+    backend_environment.setenv("S3_SECRET_ACCESS_KEY", "hush")
+    backend_environment.setenv("S3_ENDPOINT_URL", "https://s3.example.org/")
+    settings = load(BackendSettings)
+    assert settings.s3_endpoint_url == "https://s3.example.org"
+    assert "hush" not in repr(settings)
