@@ -1,111 +1,147 @@
 """Runtime state: what may be lost (P2, P3).
 
-Owns previews and progress by key (`runtime:artifact:*`, `runtime:build:*`), each with its time to live. No claim, lease
-or end of a job ever depends on it. `MemoryState` (`memory://lite`) keeps it in the process and loses it with the
-process; an entry on Redis outlives a replica.
+Owns previews and progress by key (`runtime:artifact:*`, `runtime:build:*`), each an entry of named fields with one time
+to live. No claim, lease or end of a job ever depends on it. `MemoryState` (`memory://lite`) keeps it in the process and
+loses it with the process; an entry on Redis (`redis_state.py`) outlives a replica and is seen by all of them.
 
 Survives: a writer that wants more than there is room for (`StateFull` before anything changed, so there is no half
-artifact), and one that never cleans up (entries expire).
+artifact), and one that never cleans up (entries expire). An entry is written whole, read in one moment and gone whole:
+nobody ever sees half of one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from pagegate.storage.engine import Clock, SystemClock
 
+Fields = Mapping[str, bytes]
+StateKind = Literal["memory", "redis"]
+
 
 class StateFull(Exception):
-    """The write would exceed RUNTIME_STATE_MEMORY_MAX_BYTES; nothing of it was written (P3). Infrastructure."""
+    """There is no room for the write (RUNTIME_STATE_MEMORY_MAX_BYTES, or Redis' own limit); nothing of it was written.
+
+    Infrastructure (P3).
+    """
+
+
+class StateUnavailable(Exception):
+    """The store did not answer in time, or refused. A write may or may not have happened. Infrastructure (R9)."""
+
+
+@dataclass(frozen=True)
+class StateUsage:
+    """Bytes held and the limit (None: the store has none). On Redis they are the server's, whoever uses it."""
+
+    bytes_used: int
+    bytes_max: int | None
 
 
 class RuntimeState(Protocol):
-    """A map from key to bytes with times to live. A value that has expired or was lost is absent, never an error."""
+    """A map from key to fields with times to live. What has expired or was lost is absent, never an error.
 
-    async def put_many(self, items: Mapping[str, bytes], ttl_s: float) -> None:
-        """Write all of `items` or, raising `StateFull`, none."""
+    Every call may raise `StateUnavailable`.
+    """
+
+    @property
+    def kind(self) -> StateKind:
+        """`memory` is lost with the process; an entry that `redis` lost may be made again from what is durable (P2)."""
         ...
 
-    async def get(self, key: str) -> bytes | None:
-        """The value, or None when there is none (any more)."""
+    async def put(self, entries: Mapping[str, Fields], ttl_s: float) -> None:
+        """Write all of `entries`, each replacing what was at its key, or, raising `StateFull`, none."""
         ...
 
-    async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The values there are, by key (V7)."""
+    async def read(self, key: str, names: Sequence[str]) -> dict[str, bytes] | None:
+        """Those of the named fields that the entry has, read in one moment; None when there is no entry (any more)."""
         ...
 
-    async def delete_prefix(self, prefix: str) -> int:
-        """Delete every key that starts with `prefix`; answers how many there were."""
+    async def delete(self, keys: Sequence[str]) -> int:
+        """Delete entries; answers how many there were."""
         ...
 
     async def sweep(self) -> int:
-        """Delete what has expired, every RUNTIME_ARTIFACT_SWEEP_INTERVAL_SECONDS; answers how much."""
+        """Delete what has expired, every RUNTIME_ARTIFACT_SWEEP_INTERVAL_SECONDS; answers how many entries."""
         ...
 
-    def bytes_used(self) -> int | None:
-        """Bytes held, keys included; None where only the server knows (Redis)."""
+    async def usage(self) -> StateUsage:
+        """How full it is. Also what readiness asks: it answers, or raises `StateUnavailable`."""
         ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Entry:
+    fields: dict[str, bytes]
+    expires_at_ms: int
+    size_bytes: int
 
 
 class MemoryState:
     """`memory://lite`: one process, bounded, gone with it."""
 
+    kind: StateKind = "memory"
+
     def __init__(self, max_bytes: int, clock: Clock | None = None) -> None:
         self._max_bytes = max_bytes
         self._clock = clock or SystemClock()
-        self._entries: dict[str, tuple[bytes, int]] = {}  # value, expires at (ms)
+        self._entries: dict[str, _Entry] = {}
         self._bytes_used = 0
 
-    async def put_many(self, items: Mapping[str, bytes], ttl_s: float) -> None:
-        """See `RuntimeState.put_many`. Expired entries make room first; a replaced value counts once."""
-        if self._after(items) > self._max_bytes:
+    async def put(self, entries: Mapping[str, Fields], ttl_s: float) -> None:
+        """See `RuntimeState.put`. Expired entries make room first; a replaced one does not count twice."""
+        expires_at_ms = self._clock.now_ms() + round(ttl_s * 1000)
+        made = {key: _Entry(dict(fields), expires_at_ms, _size(key, fields)) for key, fields in entries.items()}
+        if self._after(made) > self._max_bytes:
             await self.sweep()
-        after = self._after(items)
+        after = self._after(made)
         if after > self._max_bytes:
             raise StateFull(
                 f"the runtime state would hold {after} bytes; RUNTIME_STATE_MEMORY_MAX_BYTES is {self._max_bytes}"
             )
-        expires_at = self._clock.now_ms() + round(ttl_s * 1000)
-        for key, value in items.items():
-            self._drop(key)
-            self._entries[key] = (bytes(value), expires_at)
-            self._bytes_used += _size(key, value)
+        self._entries |= made
+        self._bytes_used = after
 
-    async def get(self, key: str) -> bytes | None:
-        """See `RuntimeState.get`."""
-        return (await self.get_many([key])).get(key)
+    async def read(self, key: str, names: Sequence[str]) -> dict[str, bytes] | None:
+        """See `RuntimeState.read`."""
+        entry = self._entries.get(key)
+        if entry is None or entry.expires_at_ms <= self._clock.now_ms():
+            return None
+        return {name: entry.fields[name] for name in names if name in entry.fields}
 
-    async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """See `RuntimeState.get_many`."""
-        now = self._clock.now_ms()
-        found = {key: self._entries[key] for key in keys if key in self._entries}
-        return {key: value for key, (value, expires_at) in found.items() if expires_at > now}
-
-    async def delete_prefix(self, prefix: str) -> int:
-        """See `RuntimeState.delete_prefix`."""
-        return self._drop_all([key for key in self._entries if key.startswith(prefix)])
+    async def delete(self, keys: Sequence[str]) -> int:
+        """See `RuntimeState.delete`."""
+        return self._drop(keys)
 
     async def sweep(self) -> int:
         """See `RuntimeState.sweep`."""
-        now = self._clock.now_ms()
-        return self._drop_all([key for key, (_, expires_at) in self._entries.items() if expires_at <= now])
+        now_ms = self._clock.now_ms()
+        return self._drop([key for key, entry in self._entries.items() if entry.expires_at_ms <= now_ms])
+
+    async def usage(self) -> StateUsage:
+        """See `RuntimeState.usage`."""
+        return StateUsage(self._bytes_used, self._max_bytes)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
 
     def bytes_used(self) -> int:
-        """See `RuntimeState.bytes_used`."""
+        """Bytes held, names included."""
         return self._bytes_used
 
-    def _after(self, items: Mapping[str, bytes]) -> int:
-        replaced = sum(_size(key, self._entries[key][0]) for key in items if key in self._entries)
-        return self._bytes_used - replaced + sum(_size(key, value) for key, value in items.items())
+    def _after(self, made: Mapping[str, _Entry]) -> int:
+        replaced = sum(self._entries[key].size_bytes for key in made if key in self._entries)
+        return self._bytes_used - replaced + sum(entry.size_bytes for entry in made.values())
 
-    def _drop(self, key: str) -> None:
-        if entry := self._entries.pop(key, None):
-            self._bytes_used -= _size(key, entry[0])
-
-    def _drop_all(self, keys: list[str]) -> int:
-        for key in keys:
-            self._drop(key)
-        return len(keys)
+    def _drop(self, keys: Iterable[str]) -> int:
+        dropped = [entry for key in keys if (entry := self._entries.pop(key, None)) is not None]
+        self._bytes_used -= sum(entry.size_bytes for entry in dropped)
+        return len(dropped)
 
 
-def _size(key: str, value: bytes) -> int:
-    return len(key.encode()) + len(value)
+def _size(key: str, fields: Fields) -> int:
+    return len(key.encode()) + sum(len(name.encode()) + len(value) for name, value in fields.items())

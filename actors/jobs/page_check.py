@@ -32,7 +32,7 @@ from pagegate.storage.lease import Lease
 from pagegate.storage.objects import StoredAsset
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.renders import RenderQueueFull
-from pagegate.storage.runtime_state import StateFull
+from pagegate.storage.runtime_state import StateFull, StateUnavailable
 from pagegate.storage.transitions import RENDER_REQUEST
 
 log = structlog.get_logger()
@@ -159,6 +159,8 @@ class PageCheck:
             raise TryLater(
                 "RUNTIME_STATE_FULL", "the state store has no room for the artifact", counts=False
             ) from error
+        except StateUnavailable as error:
+            raise TryLater("RUNTIME_STATE_UNAVAILABLE", "the state store does not answer") from error
 
     async def _compile(self, artifact_id: str, ticket: str) -> Compiled:
         request = CompileRequest(

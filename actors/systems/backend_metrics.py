@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pagegate.storage import lane_views, renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
-from pagegate.storage.runtime_state import RuntimeState
+from pagegate.storage.runtime_state import RuntimeState, StateUnavailable
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
@@ -29,7 +29,18 @@ class BackendMetrics:
         )
         self._paused = Gauge("pagegate_lane_paused", "1 while nobody may claim.", ["lane"], registry=registry)
         self._renders = Gauge("pagegate_render_requests", "Live renders.", ["klass", "state"], registry=registry)
-        self._state = Gauge("pagegate_runtime_state_bytes", "Bytes of previews and progress.", registry=registry)
+        self._state = Gauge(
+            "pagegate_runtime_state_bytes",
+            "Bytes of previews and progress; on Redis, of the server.",
+            ["store"],
+            registry=registry,
+        )
+        self._state_max = Gauge(
+            "pagegate_runtime_state_bytes_max", "Their limit, where there is one.", ["store"], registry=registry
+        )
+        self._swept = Counter(
+            "pagegate_runtime_state_swept_total", "Entries of previews and progress that expired.", registry=registry
+        )
         self._wait = Histogram(
             "pagegate_job_wait_seconds",
             "From when it could run to its claim.",
@@ -51,11 +62,14 @@ class BackendMetrics:
     def rescued(self, lane: str) -> None:
         self._rescues.labels(lane).inc()
 
+    def swept(self, entries: int) -> None:
+        self._swept.inc(entries)
+
     async def refresh(self, db: Database, state: RuntimeState) -> None:
         """Set the gauges to what is true now; without a database the old values are dropped, not kept."""
         for gauge in (self._depth, self._oldest, self._lag, self._paused, self._renders):
             gauge.clear()
-        self._state.set(state.bytes_used() or 0)
+        await self._show_state(state)
         try:
             async with db.read() as tx:
                 for lane in self._lanes:
@@ -73,3 +87,14 @@ class BackendMetrics:
         for klass in ("interactive", "background"):
             for status in ("pending", "running"):
                 self._renders.labels(klass, status).set(live.get((klass, status), 0))
+
+    async def _show_state(self, state: RuntimeState) -> None:
+        self._state.clear()
+        self._state_max.clear()
+        try:
+            usage = await state.usage()
+        except StateUnavailable:
+            return
+        self._state.labels(state.kind).set(usage.bytes_used)
+        if usage.bytes_max is not None:
+            self._state_max.labels(state.kind).set(usage.bytes_max)

@@ -20,7 +20,7 @@ from pagegate.storage.pages import PageChanged
 from pagegate.storage.preview_artifacts import ArtifactUnavailable
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from pagegate.storage.runs import BatchTooLarge, IdempotencyKeyReused, JobQueueFull
-from pagegate.storage.runtime_state import StateFull
+from pagegate.storage.runtime_state import StateFull, StateUnavailable
 from pagegate.storage.users import LastAdmin, LoginTaken
 from pagegate.storage.workspaces import LastOwner
 
@@ -120,6 +120,9 @@ REFUSALS: dict[str, Refusal] = {
     "TOO_MANY_STREAMS": Refusal(429, "Too many streams are open.", "Close some, or poll with format=json."),
     # not the client's fault
     "RUNTIME_STATE_FULL": Refusal(503, "The store for previews is full.", "Try again in a minute."),
+    "RUNTIME_STATE_UNAVAILABLE": Refusal(
+        503, "The store for previews does not answer.", "Try again in a few seconds."
+    ),
     "DATABASE_UNAVAILABLE": Refusal(503, "The database cannot be reached.", "Try again in a few seconds."),
     "OBJECT_STORE_UNAVAILABLE": Refusal(
         503, "The object store does not answer.", "Send the same request again in a few seconds."
@@ -197,6 +200,7 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     DatabaseUnavailable: "DATABASE_UNAVAILABLE",
     ObjectStoreUnavailable: "OBJECT_STORE_UNAVAILABLE",
     StateFull: "RUNTIME_STATE_FULL",
+    StateUnavailable: "RUNTIME_STATE_UNAVAILABLE",
     ArtifactUnavailable: "PREVIEW_ARTIFACT_UNAVAILABLE",
     IdempotencyKeyReused: "IDEMPOTENCY_KEY_REUSED",
     BatchTooLarge: "AI_PAGE_MUTATION_BATCH_TOO_LARGE",

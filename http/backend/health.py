@@ -6,6 +6,7 @@ Readiness never asks the Renderer whether it lives: a Renderer that restarts mus
 import asyncio
 
 from aiohttp import web
+from pydantic import Field
 
 from pagegate.http.backend.errors import ApiError, Problem
 from pagegate.http.backend.models import Shown
@@ -14,10 +15,12 @@ from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.http.metrics import metrics_handler
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.health import touch
+from pagegate.storage.runtime_state import StateUnavailable
 
 health = Noun("operating")
 
 _DATABASE_WAIT_S = 3.0
+_STATE_WAIT_S = 1.0
 
 
 class Alive(Shown):
@@ -25,8 +28,11 @@ class Alive(Shown):
 
 
 class Ready(Shown):
+    """What is on. A store for previews that does not answer delays checks and loses previews, nothing else (P2)."""
+
     status: str = "ready"
     render_workers: int
+    runtime_state: str = Field(description="memory or redis; `redis: does not answer` for now.")
 
 
 @health.route("GET", "/healthz", access="public")
@@ -41,7 +47,7 @@ async def is_ready(call: Call[Nothing, Nothing]) -> Ready:
     problems = [*await _database(call.parts), *_configuration(call.parts), *_own(call.parts)]
     if problems:
         raise ApiError("NOT_READY", details=problems)
-    return Ready(render_workers=call.parts.render_workers)
+    return Ready(render_workers=call.parts.render_workers, runtime_state=await _state(call.parts))
 
 
 @health.route("GET", "/metrics", access="public", answer=Bytes("text/plain", "Prometheus' text format."))
@@ -58,6 +64,15 @@ async def _database(parts: BackendParts) -> list[Problem]:
     except (DatabaseUnavailable, TimeoutError):
         return [Problem(location="database", code="DATABASE_UNAVAILABLE", message="does not answer")]
     return []
+
+
+async def _state(parts: BackendParts) -> str:
+    try:
+        async with asyncio.timeout(_STATE_WAIT_S):
+            await parts.state.usage()
+    except (StateUnavailable, TimeoutError):
+        return f"{parts.state.kind}: does not answer"
+    return parts.state.kind
 
 
 def _configuration(parts: BackendParts) -> list[Problem]:

@@ -17,6 +17,7 @@ from pagegate.actors.tickets import Tickets
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.runtime_state import RuntimeState
 
 MIB = 1024 * 1024
 
@@ -50,6 +51,7 @@ class BackendParts:
     db: Database
     objects: Objects
     artifacts: PreviewArtifacts
+    state: RuntimeState
     agent_runs: pykka.ActorRef[Any]  # the AgentRuns actor
     job_control: pykka.ActorRef[Any]  # the JobControl actor
     tickets: Tickets

@@ -23,7 +23,7 @@ from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import Executed, LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
-from pagegate.actors.systems.backend import StateSweeper
+from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.tickets import Tickets
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts

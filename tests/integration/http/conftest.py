@@ -155,10 +155,12 @@ async def parts(
         on_news=feed.publish,
         on_end=lambda: queue.tell("a job ended"),
     )
+    state = MemoryState(max_bytes=1024 * 1024)
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
-        artifacts=PreviewArtifacts(MemoryState(max_bytes=1024 * 1024)),
+        artifacts=PreviewArtifacts(state),
+        state=state,
         agent_runs=agent_runs,
         job_control=job_control,
         tickets=Tickets(rsa_key, "test-key"),

@@ -199,7 +199,6 @@ NOT_HANDED_ON = {
     "backend_multi_instance",
     "web_concurrency",
     "uvicorn_workers",
-    "redis_url",
     "asset_storage_driver",
     "pagegate_profile",
     "render_service_credential",
