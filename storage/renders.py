@@ -1,418 +1,54 @@
-"""Render requests and their attempts (R2, R3).
+"""Renders (R2, R3): the statements of `render_requests.py` and `render_attempts.py` under one name.
 
-Owns the statements on `render_requests` and `render_attempts`. A request is what a job asked for; an attempt is one use
-of one Renderer's only slot, held while `released_at IS NULL`. Limits are counted here, in the database, so they hold
-over replicas; which request goes first is the coordinator's to decide.
-
-Survives: a Renderer or a Backend that is gone (the attempt's lease runs out and `expire_attempts` gives the slot back),
-and a result that comes late (`LeaseLost`). Locks are taken in the order request, attempt; keep to it.
+A request is what a job asked for; an attempt is one use of one Renderer's only slot.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Literal
-
-from sqlalchemy import ColumnElement, Row, and_, case, exists, func, literal, or_, select, update
-
-from pagegate.storage import schema
-from pagegate.storage.engine import Tx
-from pagegate.storage.lease import Lease, LeaseLost, fenced_update, held, require_held
-from pagegate.storage.transitions import RENDER_ATTEMPT, RENDER_REQUEST
-
-_requests = schema.render_requests
-_attempts = schema.render_attempts
-_used = _requests.c.attempt - _requests.c.busy_returns
-
-Klass = Literal["interactive", "background"]
-
-TIMED_OUT = {
-    "code": "RENDER_REQUEST_TIMEOUT",
-    "message": "The page could not be rendered within the time of its request.",
-    "hint": "This says nothing about the page. It is tried again; look at the render workers if it goes on.",
-}
-ATTEMPTS_EXHAUSTED = {
-    "code": "RENDER_ATTEMPTS_EXHAUSTED",
-    "message": "Every attempt to render the page was lost.",
-    "hint": "This says nothing about the page. It is tried again; look at the render workers if it goes on.",
-}
-
-
-class RenderQueueFull(Exception):
-    """RENDER_QUEUE_FULL: as many requests wait as may wait, in all or in this workspace. Infrastructure (R9)."""
-
-    code = "RENDER_QUEUE_FULL"
-
-
-class RenderRequestNotFound(LookupError):
-    """There is no such render request."""
-
-
-class ReserveRefusal(StrEnum):
-    """Why no attempt was reserved (`render.reserve.conflict`)."""
-
-    GLOBAL_LIMIT = "global_limit"
-    WORKSPACE_LIMIT = "workspace_limit"
-    WORKER_TAKEN = "worker_taken"
-    NOT_PENDING = "not_pending"  # taken by another replica, cancelled, or not to be tried yet
-    EXHAUSTED = "exhausted"  # no attempt or no time is left: it has now failed
-
-
-@dataclass(frozen=True)
-class PendingRequest:
-    """What the coordinator needs to order a request (R3). It may be dispatched from `available_at` on."""
-
-    id: int
-    klass: Klass
-    workspace_id: int
-    available_at: int
-    deadline_at: int | None
-    created_at_ms: int
-
-
-@dataclass(frozen=True)
-class AttemptLease:
-    """One reserved attempt. `request` is the whole request; `remaining_ms` is left of its total budget (R3).
-
-    `attempts_used` counts this one too, and no busy answers.
-    """
-
-    lease: Lease
-    request: Row[Any]
-    worker_id: str
-    attempts_used: int
-    remaining_ms: int
-
-
-@dataclass(frozen=True)
-class EndedAttempt:
-    """An attempt that ended without its owner: kill it on `worker_id`. `request_status` is what its request is now."""
-
-    request_id: int
-    attempt_id: int
-    number: int
-    worker_id: str
-    owner: str
-    request_status: str
-
-
-async def enqueue_request(
-    tx: Tx,
-    job: Lease,
-    *,
-    workspace_id: int,
-    klass: Klass,
-    operation: str,
-    payload: Mapping[str, Any],
-    queue_size_max: int,
-    workspace_queue_size_max: int,
-) -> int:
-    """Queue a render for a job, under the job's lease; answers the request's id.
-
-    Raises `RenderQueueFull`, and `LeaseLost` for a job that is no longer the caller's (Q3).
-    """
-    await require_held(tx, job)
-    await tx.serialize("render.queue")
-    waiting = select(
-        func.count().label("everywhere"),
-        func.count(case((_requests.c.workspace_id == workspace_id, 1))).label("here"),
-    ).where(schema.live(_requests), _requests.c.status == "pending")
-    counted = (await tx.execute(waiting)).one()
-    if counted.everywhere >= queue_size_max:
-        raise RenderQueueFull(f"{counted.everywhere} renders are waiting")
-    if counted.here >= workspace_queue_size_max:
-        raise RenderQueueFull(f"{counted.here} renders are waiting in this workspace")
-    return await tx.insert(
-        _requests,
-        workspace_id=workspace_id,
-        klass=klass,
-        operation=operation,
-        job_kind=job.table,
-        job_id=job.id,
-        job_attempt=job.fence,
-        payload=payload,
-        available_at=tx.now,
-        created_at_ms=tx.now,
-    )
-
-
-async def list_pending(tx: Tx, limit: int) -> list[PendingRequest]:
-    """The oldest waiting requests of each class, up to `limit` a class, by id (R3).
-
-    A class must not hide the other: a thousand interactive requests in front of one background request.
-    """
-    found: list[PendingRequest] = []
-    for klass in ("interactive", "background"):
-        columns = [_requests.c[name] for name in PendingRequest.__dataclass_fields__]
-        oldest = (
-            select(*columns)
-            .where(schema.live(_requests), _requests.c.status == "pending", _requests.c.klass == klass)
-            .order_by(_requests.c.id)
-            .limit(limit)
-        )
-        found += [PendingRequest(**row) for row in (await tx.execute(oldest)).mappings()]
-    return sorted(found, key=lambda request: request.id)
-
-
-async def reserve_attempt(
-    tx: Tx,
-    request_id: int,
-    worker_id: str,
-    owner: str,
-    *,
-    lease_ttl_ms: int,
-    global_max: int,
-    workspace_max: int,
-    attempts_max: int,
-    budget_ms: int,
-) -> AttemptLease | ReserveRefusal:
-    """Reserve a Renderer's slot for a waiting request, or say why not (R3).
-
-    Limits count unreleased attempts, expired ones too until `expire_attempts` has converged them. The first dispatch
-    starts the budget of `budget_ms` for all attempts together.
-    """
-    await tx.serialize("render.slots")
-    request = (await tx.execute(select(_requests).where(_requests.c.id == request_id).with_for_update())).first()
-    if request is None or request.status != "pending":
-        return ReserveRefusal.NOT_PENDING
-    if refusal := await _limit_reached(tx, request.workspace_id, worker_id, global_max, workspace_max):
-        return refusal
-    if await _exhaust(tx, _requests.c.id == request_id, attempts_max):
-        return ReserveRefusal.EXHAUSTED
-    reserved = (
-        update(_requests)
-        .where(_requests.c.id == request_id, _requests.c.status == "pending", _requests.c.available_at <= tx.now)
-        .values(
-            status=RENDER_REQUEST.target("reserve"),
-            attempt=_requests.c.attempt + 1,
-            first_dispatched_at=func.coalesce(_requests.c.first_dispatched_at, tx.now),
-            deadline_at=func.coalesce(_requests.c.deadline_at, tx.now + budget_ms),
-        )
-        .returning(_requests, (_requests.c.deadline_at - tx.now).label("remaining_ms"))
-    )
-    row = (await tx.execute(reserved)).first()
-    if row is None:
-        return ReserveRefusal.NOT_PENDING
-    attempt = (
-        _attempts.insert()
-        .values(
-            request_id=request_id,
-            number=row.attempt,
-            worker_id=worker_id,
-            owner=owner,
-            lease_expires_at=tx.now + lease_ttl_ms,
-            heartbeat_at=tx.now,
-            created_at_ms=tx.now,
-        )
-        .returning(_attempts.c.id, _attempts.c.lease_expires_at)
-    )
-    made = (await tx.execute(attempt)).one()
-    lease = Lease(_attempts.name, made.id, owner, row.attempt, made.lease_expires_at)
-    return AttemptLease(lease, row, worker_id, row.attempt - row.busy_returns, row.remaining_ms)
-
-
-async def finish_attempt(tx: Tx, lease: Lease, result: Mapping[str, Any], *, picture_key: str | None = None) -> None:
-    """Keep the result, end the request and release the slot (R2); raises `LeaseLost` for a late one."""
-    await _end_attempt(
-        tx, lease, "finish", "finish", None, result=result, picture_key=picture_key, finished_at_ms=tx.now
-    )
-
-
-async def fail_attempt(tx: Tx, lease: Lease, error: Mapping[str, Any], retry_delay_ms: int | None) -> None:
-    """Release the slot after an infrastructure error; raises `LeaseLost`.
-
-    The request waits `retry_delay_ms` for its next attempt, or fails for good when that is None.
-    """
-    if retry_delay_ms is None:
-        await _end_attempt(tx, lease, "fail", "fail", error, finished_at_ms=tx.now)
-    else:
-        await _end_attempt(tx, lease, "fail", "retry", error, available_at=tx.now + retry_delay_ms)
-
-
-async def return_busy(tx: Tx, lease: Lease, delay_ms: int) -> None:
-    """The worker answered busy: release the slot, wait `delay_ms`; no attempt was made (R3). Raises `LeaseLost`."""
-    busy_returns = _requests.c.busy_returns + 1
-    await _end_attempt(tx, lease, "busy", "busy", None, available_at=tx.now + delay_ms, busy_returns=busy_returns)
-
-
-async def cancel_request(tx: Tx, request_id: int) -> list[EndedAttempt]:
-    """Cancel a request nobody waits for any more; answers the attempts to kill. Harmless when it has ended."""
-    return await _cancel(tx, _requests.c.id == request_id)
-
-
-async def cancel_requests_of_job(tx: Tx, job_kind: str, job_id: int, *, attempt_max: int) -> list[EndedAttempt]:
-    """Cancel what the attempts up to `attempt_max` of a job asked for (Q5); answers the attempts to kill."""
-    return await _cancel(
-        tx,
-        and_(
-            _requests.c.job_kind == job_kind,
-            _requests.c.job_id == job_id,
-            _requests.c.job_attempt <= attempt_max,
-        ),
-    )
-
-
-async def expire_attempts(tx: Tx, *, attempts_max: int) -> list[EndedAttempt]:
-    """Converge what nobody drives any more (R2); answers the attempts that lost their slot: kill them on their workers.
-
-    Attempts whose lease ran out are released; their requests wait again, or fail when no attempt or time is left.
-    Requests that ran out of time while waiting fail.
-    """
-    expired = (
-        select(_attempts)
-        .where(_attempts.c.released_at.is_(None), _attempts.c.lease_expires_at <= tx.now)
-        .order_by(_attempts.c.request_id)
-    )
-    ended: list[EndedAttempt] = []
-    for attempt in (await tx.execute(expired)).all():
-        moved = await _lapse(tx, attempt, attempts_max)
-        if moved is not None:
-            ended.append(moved)
-    await _exhaust(tx, _requests.c.deadline_at <= tx.now, attempts_max)
-    return ended
-
-
-async def get_request(tx: Tx, request_id: int) -> Row[Any]:
-    """Every column of a request; raises `RenderRequestNotFound`."""
-    row = (await tx.execute(select(_requests).where(_requests.c.id == request_id))).first()
-    if row is None:
-        raise RenderRequestNotFound(f"render request {request_id}")
-    return row
-
-
-async def count_by_class(tx: Tx) -> dict[tuple[str, str], int]:
-    """Live requests by (klass, status) for the gauges (O2); what has no request is absent."""
-    live = (
-        select(_requests.c.klass, _requests.c.status, func.count().label("live"))
-        .where(schema.live(_requests))
-        .group_by(_requests.c.klass, _requests.c.status)
-    )
-    return {(row.klass, row.status): row.live for row in await tx.execute(live)}
-
-
-async def list_unreleased(tx: Tx, owner: str | None = None) -> list[Row[Any]]:
-    """Attempts that hold a slot, those of one owner or all, by id."""
-    mine = _attempts.c.owner == owner if owner is not None else literal(True)
-    holding = select(_attempts).where(_attempts.c.released_at.is_(None), mine).order_by(_attempts.c.id)
-    return list((await tx.execute(holding)).all())
-
-
-async def _limit_reached(
-    tx: Tx, workspace_id: int, worker_id: str, global_max: int, workspace_max: int
-) -> ReserveRefusal | None:
-    counted = (
-        select(
-            func.count().label("everywhere"),
-            func.count(case((_requests.c.workspace_id == workspace_id, 1))).label("here"),
-            func.count(case((_attempts.c.worker_id == worker_id, 1))).label("on_worker"),
-        )
-        .select_from(_attempts.join(_requests, _requests.c.id == _attempts.c.request_id))
-        .where(_attempts.c.released_at.is_(None))
-    )
-    used = (await tx.execute(counted)).one()
-    if used.everywhere >= global_max:
-        return ReserveRefusal.GLOBAL_LIMIT
-    if used.here >= workspace_max:
-        return ReserveRefusal.WORKSPACE_LIMIT
-    return ReserveRefusal.WORKER_TAKEN if used.on_worker else None
-
-
-async def _end_attempt(
-    tx: Tx,
-    lease: Lease,
-    attempt_event: str,
-    request_event: str,
-    error: Mapping[str, Any] | None,
-    **request_values: Any,
-) -> None:
-    """End an attempt by its owner: the request first, while this attempt holds it, then the slot."""
-    mine = select(_attempts.c.request_id).where(held(tx, lease)).scalar_subquery()
-    moved = (
-        update(_requests)
-        .where(
-            _requests.c.id == mine,
-            _requests.c.attempt == lease.fence,
-            _requests.c.status.in_(RENDER_REQUEST.sources(request_event)),
-        )
-        .values(status=RENDER_REQUEST.target(request_event), error=error, **request_values)
-        .returning(_requests.c.id)
-    )
-    if (await tx.execute(moved)).first() is None:
-        raise LeaseLost(f"{lease.table} {lease.id}, attempt {lease.fence}")
-    await fenced_update(tx, lease, status=RENDER_ATTEMPT.target(attempt_event), released_at=tx.now, error=error)
-
-
-async def _cancel(tx: Tx, which: ColumnElement[bool]) -> list[EndedAttempt]:
-    cancelled = (
-        update(_requests)
-        .where(which, _requests.c.status.in_(RENDER_REQUEST.sources("cancel")))
-        .values(status=RENDER_REQUEST.target("cancel"), finished_at_ms=tx.now)
-        .returning(_requests.c.id)
-    )
-    ids = sorted((await tx.execute(cancelled)).scalars())
-    if not ids:
-        return []
-    released = (
-        update(_attempts)
-        .where(_attempts.c.request_id.in_(ids), _attempts.c.released_at.is_(None))
-        .values(status=RENDER_ATTEMPT.target("cancel"), released_at=tx.now)
-        .returning(_attempts)
-    )
-    return [_ended(row, RENDER_REQUEST.target("cancel")) for row in (await tx.execute(released)).all()]
-
-
-async def _lapse(tx: Tx, attempt: Row[Any], attempts_max: int) -> EndedAttempt | None:
-    """Take an expired attempt's slot, if it is still the one that was seen; its request goes where it must."""
-    still_expired = and_(
-        _attempts.c.id == attempt.id, _attempts.c.released_at.is_(None), _attempts.c.lease_expires_at <= tx.now
-    )
-    request = (
-        await tx.execute(
-            update(_requests)
-            .where(
-                _requests.c.id == attempt.request_id,
-                _requests.c.status == "running",
-                _requests.c.attempt == attempt.number,
-                exists().where(still_expired),
-            )
-            .values(status=RENDER_REQUEST.target("lapse"), available_at=tx.now)
-            .returning(_requests.c.id)
-        )
-    ).first()
-    released = (
-        update(_attempts)
-        .where(still_expired)
-        .values(status=RENDER_ATTEMPT.target("lapse"), released_at=tx.now)
-        .returning(_attempts)
-    )
-    row = (await tx.execute(released)).first()
-    if row is None:
-        return None
-    if request is not None:
-        await _exhaust(tx, _requests.c.id == request.id, attempts_max)
-    return _ended(row, (await get_request(tx, row.request_id)).status)
-
-
-async def _exhaust(tx: Tx, which: ColumnElement[bool], attempts_max: int) -> int:
-    """Fail the waiting requests among `which` that have no attempt or no time left; answers how many."""
-    out_of_time = _requests.c.deadline_at <= tx.now
-    failed = (
-        update(_requests)
-        .where(which, schema.live(_requests), _requests.c.status == "pending", or_(out_of_time, _used >= attempts_max))
-        .values(
-            status=RENDER_REQUEST.target("exhaust"),
-            finished_at_ms=tx.now,
-            error=case(
-                (out_of_time, literal(TIMED_OUT, schema.Json)),
-                else_=func.coalesce(_requests.c.error, literal(ATTEMPTS_EXHAUSTED, schema.Json)),
-            ),
-        )
-        .returning(_requests.c.id)
-    )
-    return len((await tx.execute(failed)).all())
-
-
-def _ended(attempt: Row[Any], request_status: str) -> EndedAttempt:
-    return EndedAttempt(
-        attempt.request_id, attempt.id, attempt.number, attempt.worker_id, attempt.owner, request_status
-    )
+from pagegate.storage.render_attempts import (
+    AttemptLease,
+    ReserveRefusal,
+    expire_attempts,
+    fail_attempt,
+    finish_attempt,
+    list_unreleased,
+    reserve_attempt,
+    return_busy,
+)
+from pagegate.storage.render_requests import (
+    ATTEMPTS_EXHAUSTED,
+    TIMED_OUT,
+    EndedAttempt,
+    Klass,
+    PendingRequest,
+    RenderQueueFull,
+    RenderRequestNotFound,
+    cancel_request,
+    cancel_requests_of_job,
+    count_by_class,
+    enqueue_request,
+    get_request,
+    list_pending,
+)
+
+__all__ = [
+    "ATTEMPTS_EXHAUSTED",
+    "TIMED_OUT",
+    "AttemptLease",
+    "EndedAttempt",
+    "Klass",
+    "PendingRequest",
+    "RenderQueueFull",
+    "RenderRequestNotFound",
+    "ReserveRefusal",
+    "cancel_request",
+    "cancel_requests_of_job",
+    "count_by_class",
+    "enqueue_request",
+    "expire_attempts",
+    "fail_attempt",
+    "finish_attempt",
+    "get_request",
+    "list_pending",
+    "list_unreleased",
+    "reserve_attempt",
+    "return_busy",
+]

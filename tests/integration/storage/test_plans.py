@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pagegate.storage import external, jobs, lane_views, pruning, renders, runs
+from pagegate.storage import external, jobs, lane_views, pruning, render_attempts, renders, runs
 from pagegate.storage.engine import Database, Tx
 from tests.world import TTL_MS, World
 
@@ -40,7 +40,7 @@ EVERY_DAY: dict[str, Callable[[Tx], Awaitable[Any]]] = {
     "settle": lambda tx: external.settle_batch(tx, 1),
     "renders": lambda tx: renders.list_pending(tx, 100),
     "render counts": renders.count_by_class,
-    "render limits": lambda tx: renders._limit_reached(tx, 1, "w", 1, 1),
+    "render limits": lambda tx: render_attempts._limit_reached(tx, 1, "w", 1, 1),
     "expire": lambda tx: renders.expire_attempts(tx, attempts_max=3),
     "cancel": lambda tx: renders.cancel_requests_of_job(tx, jobs.PAGE_MUTATION, 1, attempt_max=1),
     "events": lambda tx: runs.list_events(tx, 1),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from pagegate.storage import jobs, lease, renders, schema
+from pagegate.storage import jobs, lease, render_attempts, renders, schema
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.lease import LeaseLost
 from pagegate.storage.renders import AttemptLease, RenderQueueFull, RenderRequestNotFound, ReserveRefusal
@@ -296,7 +296,7 @@ async def test_a_sweep_that_paused_does_not_touch_an_attempt_that_was_renewed_me
     [seen] = await world.read(renders.list_unreleased)
     async with world.db.write() as tx:  # its renewal was only late on its way
         await tx.execute(update(schema.render_attempts).values(lease_expires_at=tx.now + TTL_MS))
-    assert await world.write(renders._lapse, seen, 3) is None
+    assert await world.write(render_attempts._lapse, seen, 3) is None
     assert (await world.request(request_id)).status == "running"
     await world.write(renders.finish_attempt, attempt.lease, {})
 
