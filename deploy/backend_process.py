@@ -25,7 +25,6 @@ from pagegate.storage.migrations import SchemaTooNew
 from pagegate.storage.objects import S3Options
 from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import StateUnavailable
-from pagegate.storage.runtime_state import StateUnavailable
 
 
 def backend_options(settings: BackendSettings) -> BackendOptions:
@@ -61,7 +60,6 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         ),
         check_inflight_max=settings.runtime_check_max_inflight,
         light_inflight_max=settings.runtime_light_max_inflight,
-        state_url=settings.redis_url,
         state_url=settings.redis_url,
         state_bytes_max=settings.runtime_state_memory_max_bytes,
         state_sweep_s=settings.runtime_artifact_sweep_interval_seconds,
@@ -100,8 +98,6 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
         raise ProcessRefused(str(error), EXIT_BUSY) from error
     except StateUnavailable as error:
         raise ProcessRefused(f"REDIS_URL: {error}", EXIT_BUSY) from error
-    except StateUnavailable as error:
-        raise ProcessRefused(f"REDIS_URL: {error}", EXIT_BUSY) from error
     except (SchemaTooNew, ValueError) as error:
         raise ProcessRefused(str(error)) from error
     try:
@@ -120,7 +116,6 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             ),
             registry=system.registry,
             render_workers=len(options.render_workers),
-            state=system.state,
             state=system.state,
             refresh_numbers=system.refresh_numbers,
             unready=system.pulse.troubles,

@@ -37,7 +37,6 @@ from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
 from pagegate.actors.state_sweeper import StateSweeper
-from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
@@ -53,7 +52,6 @@ from pagegate.storage.runtime_state import MemoryState, RuntimeState
 log = structlog.get_logger()
 
 DAY_MS = 24 * 3600 * 1000
-MEMORY_STATE_URL = "memory://lite"
 MEMORY_STATE_URL = "memory://lite"
 
 
@@ -86,7 +84,6 @@ class BackendOptions:
     render_limits: RenderLimits = field(default_factory=RenderLimits)
     check_inflight_max: int = 8
     light_inflight_max: int = 8
-    state_url: str = field(default=MEMORY_STATE_URL, repr=False)  # REDIS_URL: it may hold a password
     state_url: str = field(default=MEMORY_STATE_URL, repr=False)  # REDIS_URL: it may hold a password
     state_bytes_max: int = 256 * 1024 * 1024
     state_sweep_s: float = 30.0
@@ -162,18 +159,6 @@ class BackendSystem:
         self.state = await self._open_state()
         self.artifacts = PreviewArtifacts(self.state)
         self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)
-
-    async def _open_state(self) -> RuntimeState:
-        """Raises `StateUnavailable` when Redis does not answer: better said now than with the first check."""
-        options = self.options
-        if options.state_url == MEMORY_STATE_URL:
-            return MemoryState(options.state_bytes_max, self._clock)
-        from pagegate.storage.redis_state import RedisState  # a library that a small machine need not hold
-
-        state = RedisState(options.state_url)
-        self._stack.push_async_callback(state.close)
-        await state.usage()
-        return state
 
     async def _open_state(self) -> RuntimeState:
         """Raises `StateUnavailable` when Redis does not answer: better said now than with the first check."""
