@@ -6,7 +6,10 @@
  */
 import { refusal } from './errors.mjs'
 
-const TOOLS = {}
+const TOOLS = {
+  'visual-edit': async () => (await import('./light/visual_edit.mjs')).visualEdit,
+  'asset-ratio': async () => (await import('./light/measure.mjs')).assetRatio,
+}
 
 export async function runLight({ dir, tool, input, file }) {
   const started = performance.now()
