@@ -26,6 +26,14 @@ from pagegate.storage.schema.pages import (
 )
 from pagegate.storage.schema.people import members, tokens, users, workspaces
 from pagegate.storage.schema.renders import render_attempts, render_requests
+from pagegate.storage.schema.screenshots import (
+    page_screenshot_artifacts,
+    page_screenshot_group_members,
+    page_screenshot_groups,
+    page_screenshot_holds,
+    page_screenshot_jobs,
+    page_screenshots,
+)
 from pagegate.storage.schema.sessions import (
     ai_agent_messages,
     ai_agent_prompts,
@@ -69,6 +77,12 @@ __all__ = [
     "live",
     "members",
     "metadata",
+    "page_screenshot_artifacts",
+    "page_screenshot_group_members",
+    "page_screenshot_groups",
+    "page_screenshot_holds",
+    "page_screenshot_jobs",
+    "page_screenshots",
     "page_versions",
     "pages",
     "projects",
