@@ -15,7 +15,7 @@ import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -25,9 +25,9 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CursorResult,
+    Engine,
     Executable,
     Table,
-    cast,
     event,
     func,
     insert,
@@ -35,13 +35,18 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from pagegate.storage.present import PRESENT, server_now
+from pagegate.storage.sqlite import SqliteConnection, SqlitePool
 from pagegate.storage.stored_json import read_json
 
 T = TypeVar("T")
+
+_TRUSTED_S = 1.0  # a connection that rested for longer is asked whether it lives
+
 Dialect = Literal["sqlite", "postgresql"]
 
 # What may pass by itself: lost connections, exhausted resources, shutdown and timeouts, serialisation, deadlock, locks.
@@ -94,7 +99,7 @@ class DatabaseOptions:
 class Tx:
     """One open transaction. Statements take it as their first argument and never commit by themselves."""
 
-    def __init__(self, conn: AsyncConnection, dialect: Dialect, clock: Clock) -> None:
+    def __init__(self, conn: AsyncConnection | SqliteConnection, dialect: Dialect, clock: Clock) -> None:
         self.conn = conn
         self.dialect: Dialect = dialect
         self._clock = clock
@@ -107,8 +112,12 @@ class Tx:
         SQLite has one process, whose clock is bound as a number.
         """
         if self.dialect == "postgresql":
-            return cast(func.floor(func.extract("epoch", func.clock_timestamp()) * 1000), BigInteger)
-        return literal(self._clock.now_ms(), BigInteger)
+            return server_now()
+        return literal(self.present_ms(), BigInteger)
+
+    def present_ms(self) -> int:
+        """The present by this process's clock: what a statement on SQLite is told."""
+        return self._clock.now_ms()
 
     async def now_ms(self) -> int:
         """The present of the clock that decides leases here, in ms (Q6)."""
@@ -119,11 +128,17 @@ class Tx:
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
-        """Run one statement; rows are already fetched. Raises `DatabaseUnavailable`, or SQLAlchemy's own errors."""
-        running = _translated(self.conn.execute(statement, parameters))
-        # SQLite's thread cannot be interrupted: a cancelled task first waits for the statement (all of them are short),
-        # so that its connection is never used by two. A cancelled statement on PostgreSQL costs its connection instead.
-        return await (_to_the_end(running) if self.dialect == "sqlite" else running)
+        """Run one statement; rows are already fetched. Raises `DatabaseUnavailable`, or SQLAlchemy's own errors.
+
+        Cancelled, it ends on SQLite first; on PostgreSQL it is interrupted, which costs its connection.
+        """
+        return await _translated(self.conn.execute(statement, parameters))
+
+    async def run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
+        """`execute` for a statement that was built once (`prepared.py`): the present is one of its parameters."""
+        if self.dialect == "sqlite":
+            parameters[PRESENT] = self.present_ms()
+        return await self.execute(statement, parameters)
 
     async def insert(self, table: Table, **values: Any) -> int:
         """Insert one row, answer its `id`."""
@@ -133,9 +148,11 @@ class Tx:
         """Let one transaction at a time past this point until it ends, over all replicas.
 
         For limits that are counted and then acted upon. Call it first: a count made before it may be stale.
-        SQLite's only writer is alone already.
+        SQLite has one writer: to begin is to be alone.
         """
-        if self.dialect == "postgresql":
+        if isinstance(self.conn, SqliteConnection):
+            await _translated(self.conn.begin())
+        elif self.dialect == "postgresql":
             await self.execute(select(func.pg_advisory_xact_lock(crc32(name.encode()))))
 
 
@@ -146,17 +163,12 @@ class Database:
         self.url = url
         self.clock = clock
         self.dialect: Dialect = dialect_of(url)
-        self._writers: AsyncEngine
-        self._readers: AsyncEngine
-        self._one_writer: AbstractAsyncContextManager[Any]
         if self.dialect == "sqlite":
             sqlite_path(url).parent.mkdir(parents=True, exist_ok=True)
-            self._writers = _sqlite_engine(url, options, begin="BEGIN IMMEDIATE", connections_max=1)
-            self._readers = _sqlite_engine(url, options, begin="BEGIN", connections_max=options.reader_connections_max)
-            self._one_writer = asyncio.Lock()
+            self._writers: _Connections = _sqlite(url, options, begin="BEGIN IMMEDIATE")
+            self._readers: _Connections = _sqlite(url, options, begin="BEGIN")
         else:
-            self._writers = self._readers = _postgres_engine(url, options)
-            self._one_writer = nullcontext()
+            self._writers = self._readers = _Postgres(url, options)
 
     @classmethod
     async def open(
@@ -173,24 +185,25 @@ class Database:
     async def write(self) -> AsyncIterator[Tx]:
         """A transaction that commits when the block ends. Never wait in it for anything but the database (Q7).
 
+        On SQLite its first statement begins it, and waits there for a writer of another process.
+
         A cancel that arrives while the commit is under way is raised after it: the outcome is then durable.
         """
-        async with self._one_writer:
-            conn = await _begin(self._writers)
-            try:
-                yield Tx(conn, self.dialect, self.clock)
-                await _to_the_end(_translated(conn.commit()))
-            finally:
-                await _to_the_end(_give_back(conn))
+        conn = await _taken(self._writers, read_only=False)
+        try:
+            yield Tx(conn, self.dialect, self.clock)
+            await _to_the_end(_translated(conn.commit()))
+        finally:
+            await _to_the_end(self._writers.give_back(conn))
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Tx]:
         """A transaction that cannot write; on SQLite it does not wait for writers."""
-        conn = await _begin(self._readers, read_only=self.dialect == "postgresql")
+        conn = await _taken(self._readers, read_only=True)
         try:
             yield Tx(conn, self.dialect, self.clock)
         finally:
-            await _to_the_end(_give_back(conn))
+            await _to_the_end(self._readers.give_back(conn))
 
     async def close(self) -> None:
         """Close every connection. Open transactions of other tasks end in an error."""
@@ -256,32 +269,86 @@ def sqlite_path(url: str | URL) -> Path:
     return Path(name)
 
 
-def _sqlite_engine(url: URL, options: DatabaseOptions, *, begin: str, connections_max: int) -> AsyncEngine:
-    """An engine whose transactions start with `begin` and nothing else.
+class _Connections(Protocol):
+    """Where transactions get their connection from."""
 
-    Writers take the write lock at once: a transaction that reads first and then upgrades could not wait for another
-    writer and would fail with BUSY at its first write, whatever the timeout.
+    @property
+    def sync_engine(self) -> Engine: ...
+
+    async def take(self, *, read_only: bool) -> AsyncConnection | SqliteConnection: ...
+
+    async def give_back(self, conn: Any) -> None: ...
+
+    async def dispose(self) -> None: ...
+
+
+def _sqlite(url: URL, options: DatabaseOptions, *, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> SqlitePool:
+    writes = begin == "BEGIN IMMEDIATE"
+    return SqlitePool(
+        sqlite_path(url),
+        begin=begin,
+        connections_max=1 if writes else options.reader_connections_max,
+        wait_s=None if writes else options.connect_timeout_s,
+        synchronous=options.sqlite_synchronous,
+        busy_timeout_ms=options.sqlite_busy_timeout_ms,
+    )
+
+
+class _Postgres:
+    """SQLAlchemy's pool over asyncpg.
+
+    A connection that rested is asked whether it lives before a statement is lost to it (a server may have been
+    restarted); one that was in use a moment ago is not, since that question costs three turns to the server.
     """
-    engine = create_async_engine(url, pool_size=connections_max, max_overflow=0, json_deserializer=read_json)
-    read_only = begin == "BEGIN"
 
-    @event.listens_for(engine.sync_engine, "connect")
-    def configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # the driver opens no transactions of its own
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout = {options.sqlite_busy_timeout_ms:d}")
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute(f"PRAGMA synchronous = {options.sqlite_synchronous}")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        if read_only:
-            cursor.execute("PRAGMA query_only = ON")
-        cursor.close()
+    def __init__(self, url: URL, options: DatabaseOptions) -> None:
+        self.engine = _postgres_engine(url, options)
+        self.sync_engine = self.engine.sync_engine
+        event.listen(self.sync_engine, "checkin", self._rests)
+        event.listen(self.sync_engine, "checkout", self._is_wanted)
 
-    @event.listens_for(engine.sync_engine, "begin")
-    def start(connection: Any) -> None:
-        connection.exec_driver_sql(begin)
+    async def take(self, *, read_only: bool) -> AsyncConnection:
+        conn = await self.engine.connect()
+        try:
+            if read_only:
+                await conn.execution_options(postgresql_readonly=True)
+            await conn.begin()
+        except BaseException:
+            await self.give_back(conn)
+            raise
+        return conn
 
-    return engine
+    async def give_back(self, conn: AsyncConnection) -> None:
+        """Roll back what is still open and return the connection; one that cannot even do that is thrown away."""
+        try:
+            await conn.close()
+        except (DBAPIError, OSError, TimeoutError):
+            await conn.invalidate()
+            await conn.close()
+
+    async def dispose(self) -> None:
+        await self.engine.dispose()
+
+    @staticmethod
+    def _rests(_connection: object, record: Any) -> None:
+        record.info["rests_since_s"] = time.monotonic()
+
+    def _is_wanted(self, connection: Any, record: Any, _fairy: object) -> None:
+        since_s = record.info.pop("rests_since_s", None)
+        if since_s is None:
+            return
+        broken = connection.driver_connection.is_closed()
+        if not broken and time.monotonic() - since_s > _TRUSTED_S:
+            broken = not self._answers(connection)
+        if broken:
+            raise InvalidatePoolError
+
+    def _answers(self, connection: Any) -> bool:
+        dialect = self.sync_engine.dialect
+        try:
+            return dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error:
+            return False
 
 
 def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
@@ -292,7 +359,6 @@ def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
         pool_size=options.postgres_connections_max,
         max_overflow=0,
         pool_timeout=options.connect_timeout_s,
-        pool_pre_ping=True,  # a restarted server is noticed before a statement is lost to it
         connect_args={
             "timeout": options.connect_timeout_s,
             "command_timeout": options.statement_timeout_s * 1.5,  # for a server that is gone without a word
@@ -305,34 +371,15 @@ def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
     )
 
 
-async def _begin(engine: AsyncEngine, *, read_only: bool = False) -> AsyncConnection:
-    async def begin() -> AsyncConnection:
-        conn = await engine.connect()
-        try:
-            if read_only:
-                await conn.execution_options(postgresql_readonly=True)
-            await conn.begin()
-        except BaseException:
-            await _give_back(conn)
-            raise
-        return conn
-
-    beginning = asyncio.ensure_future(_translated(begin()))
+async def _taken(pool: _Connections, *, read_only: bool) -> AsyncConnection | SqliteConnection:
+    """A connection, or nothing: a cancel in the middle gives back what was got."""
+    taking = asyncio.ensure_future(_translated(pool.take(read_only=read_only)))
     try:
-        return await _to_the_end(beginning)
+        return await _to_the_end(taking)
     except asyncio.CancelledError:
-        if beginning.done() and not beginning.cancelled() and beginning.exception() is None:
-            await _to_the_end(_give_back(beginning.result()))
+        if taking.done() and not taking.cancelled() and taking.exception() is None:
+            await _to_the_end(pool.give_back(taking.result()))
         raise
-
-
-async def _give_back(conn: AsyncConnection) -> None:
-    """Roll back what is still open and return the connection; one that cannot even do that is thrown away."""
-    try:
-        await conn.close()
-    except (DBAPIError, OSError, TimeoutError):
-        await conn.invalidate()
-        await conn.close()
 
 
 async def _to_the_end(work: "Coroutine[Any, Any, T] | asyncio.Future[T]") -> T:

@@ -213,10 +213,11 @@ async def test_postgres_restarted_in_the_middle_is_unavailable_and_then_works_ag
 async def test_a_locked_sqlite_file_is_unavailable_and_not_a_bug(sqlite_url: str) -> None:
     holder = await Database.open(sqlite_url)
     impatient = await Database.open(sqlite_url, options=DatabaseOptions(sqlite_busy_timeout_ms=1))
-    async with holder.write():
+    async with holder.write() as held:
+        await add(held, "first")
         with pytest.raises(DatabaseUnavailable):
-            async with impatient.write():
-                pass
+            async with impatient.write() as tx:
+                await add(tx, "meanwhile")
     async with impatient.write() as tx:
         await add(tx, "later")
     await holder.close()
