@@ -7,27 +7,31 @@ from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSys
 from pagegate.deploy.process import Kind, ProcessRefused, Serving
 from pagegate.deploy.settings import RuntimeSettings
 from pagegate.http.runtime import runtime_app
+from pagegate.runtime.contract import Lane
 from pagegate.runtime.node_worker import NodeMissing
 
 
 def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
     """The Runtime's slice of the settings."""
-    size = LaneSize(
-        slots=settings.runtime_vite_task_concurrency,
-        queue_size_max=settings.runtime_vite_task_queue_size,
-        wait_timeout_s=settings.runtime_vite_task_queue_wait_timeout_ms / 1000,
-    )
     return RuntimeOptions(
         public_base_url=settings.runtime_public_url or f"http://127.0.0.1:{settings.runtime_port}",
         backend_base_urls=tuple(settings.runtime_backend_base_urls),
-        check=size,
-        build=size,
-        light=size,
+        check=_lane_size(settings, "check"),
+        build=_lane_size(settings, "build"),
+        light=_lane_size(settings, "light"),
         worker_tasks_max=settings.runtime_diagnostics_worker_max_tasks,
         worker_reuse=settings.runtime_diagnostics_worker_reuse_enabled,
         worker_idle_s=settings.runtime_diagnostics_worker_idle_seconds or None,
         build_heap_mb=settings.runtime_build_worker_max_old_space_mb,
         node=settings.runtime_node,
+    )
+
+
+def _lane_size(settings: RuntimeSettings, lane: Lane) -> LaneSize:
+    return LaneSize(
+        slots=getattr(settings.runtime_vite_task_concurrency, lane),
+        queue_size_max=getattr(settings.runtime_vite_task_queue_size, lane),
+        wait_timeout_s=getattr(settings.runtime_vite_task_queue_wait_timeout_ms, lane) / 1000,
     )
 
 

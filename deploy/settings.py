@@ -9,7 +9,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from pagegate.deploy import replicas
 from pagegate.deploy.profiles import Profile, ProfileDefaults
 from pagegate.deploy.setting_values import (
     DAY_S,
@@ -33,6 +34,9 @@ from pagegate.deploy.setting_values import (
     parse_json,
     url_list,
 )
+
+if TYPE_CHECKING:
+    from pagegate.actors.signing_keys import KeySources
 
 CREDENTIAL_CHARS_MIN = 16
 PAGE_SOURCE_BYTES_MAX = 1024 * 1024
@@ -121,7 +125,71 @@ class _HoldsCredential(ProcessSettings):
             raise ValueError(f"RENDER_SERVICE_CREDENTIAL_FILE: cannot be read ({type(error).__name__})") from error
 
 
-class BackendSettings(_HoldsCredential):
+class PreviousKeySetting(BaseModel):
+    """One entry of `RUNTIME_RSA_PREVIOUS_KEYS` (K3): a file, or the PEM itself (the public part is enough)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    kid: str = Field(min_length=1, max_length=100)
+    private_key_file: Path | None = None
+    private_key: SecretStr | None = None
+    public_key: str | None = None
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if [self.private_key_file, self.private_key, self.public_key].count(None) != 2:
+            raise ValueError("needs one of private_key_file, private_key and public_key")
+        return self
+
+
+class KeySettings(ProcessSettings):
+    """The keys of tickets (K1, K3)."""
+
+    runtime_rsa_private_key: SecretStr | None = None
+    runtime_rsa_private_key_file: Path | None = None  # else data/runtime_rsa_key.pem
+    runtime_rsa_key_id: str = Field(default="default-key-1", min_length=1)
+    runtime_rsa_allow_auto_generate: bool | None = None  # default: true, and false for replicas
+    runtime_rsa_previous_keys: Annotated[list[PreviousKeySetting], NoDecode] = []
+
+    @field_validator("runtime_rsa_previous_keys", mode="before")
+    @classmethod
+    def _keys_from_text(cls, value: Any) -> Any:
+        return parse_json(value) if isinstance(value, str) else value
+
+    def contradictions(self) -> Iterator[str]:
+        yield from super().contradictions()
+        # Libraries that only a Backend needs.
+        from pagegate.actors.signing_keys import KeyRefused, load_key_ring
+
+        sources = self.key_sources()
+        if sources.pem is None and not (sources.file or sources.default_file).exists() and not sources.previous:
+            return  # made at the start, or refused by who may not make one
+        try:
+            load_key_ring(sources)
+        except KeyRefused as refused:
+            yield str(refused)
+
+    def key_sources(self, *, may_generate: bool = False) -> "KeySources":
+        """Where the keys are."""
+        from pagegate.actors.signing_keys import KeySources, PreviousKey
+
+        pem = self.runtime_rsa_private_key
+        return KeySources(
+            key_id=self.runtime_rsa_key_id,
+            pem=None if pem is None else pem.get_secret_value(),
+            file=self.runtime_rsa_private_key_file,
+            may_generate=may_generate,
+            previous=[
+                PreviousKey(
+                    key.kid,
+                    key.private_key_file,
+                    key.public_key if key.private_key is None else key.private_key.get_secret_value(),
+                )
+                for key in self.runtime_rsa_previous_keys
+            ],
+        )
+
+
+class BackendSettings(_HoldsCredential, KeySettings):
     """`pagegate serve`."""
 
     backend_host: str = "127.0.0.1"
@@ -137,6 +205,8 @@ class BackendSettings(_HoldsCredential):
     redis_url: str
     asset_storage_driver: Literal["local", "s3"] = "local"
     asset_storage_local_dir: Path = Path("data/objects")
+    object_storage_shared_volume: bool = False
+    ai_secret_encryption_key: SecretStr | None = None
     s3_bucket: str = ""
     s3_endpoint_url: str | None = None
     s3_region: str = "us-east-1"
@@ -151,6 +221,9 @@ class BackendSettings(_HoldsCredential):
     ai_page_mutation_concurrency: Count
     ai_page_mutation_max_active_jobs: Count
     ai_page_mutation_max_batch_size: Count = 16
+    page_screenshot_concurrency: Count = 1
+    page_screenshot_max_active_jobs: Count = 256
+    page_screenshot_max_group_size: Count = 64
     durable_job_lease_seconds: Seconds = 60
     durable_job_heartbeat_seconds: Seconds = 15
     durable_job_drain_grace_seconds: Seconds = 20
@@ -165,8 +238,6 @@ class BackendSettings(_HoldsCredential):
     runtime_diagnostics_request_timeout_seconds: Seconds = 180
     runtime_state_memory_max_bytes: Bytes = 256 * 1024 * 1024
     runtime_artifact_sweep_interval_seconds: Seconds = 30
-    runtime_rsa_private_key_file: Path = Path("data/runtime_rsa_key.pem")
-    runtime_rsa_key_id: str = Field(default="default-key-1", min_length=1)
 
     render_global_concurrency: Count
     render_workspace_concurrency: Count
@@ -222,11 +293,8 @@ class BackendSettings(_HoldsCredential):
 
     def contradictions(self) -> Iterator[str]:
         yield from super().contradictions()
-        workers = max(self.web_concurrency, self.uvicorn_workers)
-        if workers > 1 and self.database_url.startswith("sqlite"):
-            yield f"DATABASE_URL: SQLite serves one process, not {workers} (sqlite_single_process=true)"
-        elif workers > 1 or self.backend_multi_instance:
-            yield "BACKEND_MULTI_INSTANCE: several Backends on one database are not built yet"
+        if replicas.several(self):
+            yield from replicas.refusals(self)
         if self.asset_storage_driver == "s3":
             if not self.s3_bucket:
                 yield "S3_BUCKET: must be set, because ASSET_STORAGE_DRIVER is s3"

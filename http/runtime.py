@@ -93,8 +93,10 @@ async def _light(request: web.Request) -> web.Response:
         return _error(404, "RUNTIME_LIGHT_TOOL_UNKNOWN", "There is no such light tool.", f"Ask one of: {known}.")
     asked, file = await _light_request(request)
     # The id of the task is the Runtime's own: an id that two callers chose alike would cancel the other's task.
-    task = LightTask(f"{asked.task_id}/{uuid.uuid4()}", tool, asked.input, file)
-    work = asyncio.create_task(request.app[_SYSTEM].light(task, deadline_s=asked.deadline_s))
+    system = request.app[_SYSTEM]
+    bytes_max = system.options.light_file_bytes_max
+    task = LightTask(f"{asked.task_id}/{uuid.uuid4()}", tool, asked.input, file, bytes_max)
+    work = asyncio.create_task(system.light(task, deadline_s=asked.deadline_s))
     return _json(await _while_caller_waits(request, work))
 
 

@@ -4,6 +4,7 @@ Owns no connection (the session is lent), keeps nothing. Every failure is a `Run
 infrastructure, never a word about the page (R9).
 """
 
+import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -58,7 +59,7 @@ async def run_light(
 
 
 def _json_of(model: BaseModel) -> aiohttp.Payload:
-    return aiohttp.BytesPayload(model.model_dump_json().encode(), content_type="application/json")
+    return aiohttp.BytesIOPayload(io.BytesIO(model.model_dump_json().encode()), content_type="application/json")
 
 
 async def _ask(

@@ -29,7 +29,7 @@ from pagegate.actors.compiling.tasks import (
     SlotTask,
 )
 from pagegate.actors.kernel import ask, stop
-from pagegate.runtime.contract import CompileOutput, CompileResult, Lane, LightResult
+from pagegate.runtime.contract import LIGHT_FILE_BYTES_MAX, CompileOutput, CompileResult, Lane, LightResult
 from pagegate.runtime.node_worker import (
     NodeWorkers,
     WorkerConfig,
@@ -77,6 +77,7 @@ class RuntimeOptions:
     worker_idle_s: float | None = None
     worker_heap_mb: int = 512
     build_heap_mb: int = 1024
+    light_file_bytes_max: int = LIGHT_FILE_BYTES_MAX
     worker_sandbox: bool = True  # where the host allows it
     node: Path | None = None
     work_dir: Path | None = None  # where task folders are made; the system's temporary folder when None

@@ -1,6 +1,7 @@
 """The Runtime's door, with a Backend of the test behind it (V5, V7, V8, P1, X1)."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,8 @@ from aiohttp.test_utils import TestServer
 
 from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
 from pagegate.http.runtime import may_fetch_from, runtime_app
-from pagegate.runtime.client import RuntimeUnavailable, compile_page, delete_output
-from pagegate.runtime.contract import ArtifactManifest, Canvas, CompileRequest, EntryPage, ModulesAnswer
+from pagegate.runtime.client import RuntimeUnavailable, compile_page, delete_output, run_light
+from pagegate.runtime.contract import ArtifactManifest, Canvas, CompileRequest, EntryPage, LightRequest, ModulesAnswer
 
 from .conftest import vue
 
@@ -111,6 +112,7 @@ async def running(
         backend_base_urls=(str(backend.make_url("/")),),
         work_dir=tmp_path_factory.mktemp("runtime"),
         check=LaneSize(queue_size_max=1),
+        light_file_bytes_max=5_000_000,
     )
     async with RuntimeSystem(options) as system:
         server = TestServer(runtime_app(system))
@@ -247,12 +249,63 @@ async def test_caller_that_goes_away_cancels_its_compile(door: Door) -> None:
     assert (await compile_page(door.session, door.url, door.request("t2"), timeout_s=60)).ok
 
 
+async def test_light_tool_is_asked_over_the_wire_with_and_without_a_file(door: Door) -> None:
+    """V9. The answer comes from the worker; the file arrives in pieces, and is all there before the tool starts."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield bytes(100_000)
+
+    request = LightRequest(task_id="l1", input={"text": "季度"})
+    for file in (None, chunks()):
+        answer = await run_light(door.session, door.url, "asset-ratio", request, file, timeout_s=60)
+        assert answer.timings.compile_ms > 0
+
+
+async def test_light_request_without_its_file_or_with_too_much_of_it_is_refused(door: Door) -> None:
+    parts = aiohttp.MultipartWriter("form-data")
+    parts.append_json({"task_id": "l1"}).set_content_disposition("form-data", name="request")
+    async with door.session.post(door.url + "light/asset-ratio", data=parts) as response:
+        assert (await response.json())["code"] == "RUNTIME_SOURCE_UNAVAILABLE"
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield bytes(1_000_000)
+
+    with pytest.raises(RuntimeUnavailable) as refused:
+        await run_light(door.session, door.url, "asset-ratio", LightRequest(task_id="l2"), chunks(), timeout_s=60)
+    assert refused.value.code == "RUNTIME_FILE_TOO_LARGE"
+
+
+async def test_caller_that_goes_away_in_the_middle_of_its_file_cancels_the_light_tool(door: Door) -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def stalled() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield bytes(100_000)
+        begun.set()
+        await never.wait()
+
+    request = LightRequest(task_id="l1")
+    asking = asyncio.create_task(run_light(door.session, door.url, "asset-ratio", request, stalled(), timeout_s=60))
+    await begun.wait()
+    while door.system.registry.get_sample_value("pagegate_vite_running", {"lane": "light"}) != 1:
+        await asyncio.sleep(0.01)
+    asking.cancel()
+    while door.system.registry.get_sample_value("pagegate_vite_running", {"lane": "light"}) != 0:
+        await asyncio.sleep(0.01)
+    assert (await run_light(door.session, door.url, "asset-ratio", request, timeout_s=60)).timings.compile_ms > 0
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [
         ("POST", "compiles", "{", 422, "RUNTIME_REQUEST_INVALID"),
         ("POST", "compiles", "{}", 422, "RUNTIME_REQUEST_INVALID"),
         ("POST", "compiles", "x" * 100_000, 413, "HTTP_413"),
+        ("POST", "light/unknown", "{}", 404, "RUNTIME_LIGHT_TOOL_UNKNOWN"),
+        ("POST", "light/asset-ratio", "{}", 422, "RUNTIME_REQUEST_INVALID"),
+        ("POST", "light/asset-ratio", "x" * 9_000_000, 413, "HTTP_413"),
         ("GET", "outputs/unknown/index.html", None, 404, "RUNTIME_OUTPUT_UNAVAILABLE"),
         ("GET", "vendor/manifest.json", None, 404, "RUNTIME_FILE_UNKNOWN"),
         ("GET", "vendor/..%2f..%2fpackage.json", None, 404, "RUNTIME_FILE_UNKNOWN"),
@@ -264,7 +317,8 @@ async def test_caller_that_goes_away_cancels_its_compile(door: Door) -> None:
 async def test_every_refusal_has_the_one_shape(
     door: Door, method: str, path: str, body: str | None, status: int, code: str
 ) -> None:
-    async with door.session.request(method, door.url + path, data=body) as response:
+    data = None if body is None else io.BytesIO(body.encode())
+    async with door.session.request(method, door.url + path, data=data) as response:
         assert response.status == status
         refusal = await response.json()
     assert refusal["code"] == code
