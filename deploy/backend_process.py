@@ -14,6 +14,7 @@ from pagegate.actors.queues.queue import Drain
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.actors.systems.backend import BackendOptions, BackendSystem, RenderWorkerOptions
+from pagegate.deploy import replicas
 from pagegate.deploy.keeper import EXIT_BUSY
 from pagegate.deploy.operator_token import ensure_operator
 from pagegate.deploy.process import Kind, ProcessRefused, Serving
@@ -33,8 +34,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         database_url=settings.database_url,
         objects_dir=settings.asset_storage_local_dir,
         s3=_s3(settings),
-        signing_key_file=settings.runtime_rsa_private_key_file,
-        signing_key_id=settings.runtime_rsa_key_id,
+        keys=settings.key_sources(may_generate=_may_generate_key(settings)),
         internal_url=settings.backend_internal_url or f"http://127.0.0.1:{settings.backend_port}",
         runtime_urls=settings.runtime_base_urls,
         render_workers=[RenderWorkerOptions(worker.id, worker.base_url) for worker in settings.render_workers_config],
@@ -71,6 +71,12 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         prune_s=settings.durable_job_prune_interval_seconds,
         drain_grace_s=settings.durable_job_drain_grace_seconds,
     )
+
+
+def _may_generate_key(settings: BackendSettings) -> bool:
+    """For a single instance, unless it was forbidden (K1)."""
+    allowed = settings.runtime_rsa_allow_auto_generate
+    return not replicas.several(settings) if allowed is None else allowed
 
 
 def _s3(settings: BackendSettings) -> S3Options | None:

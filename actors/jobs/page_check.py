@@ -22,7 +22,7 @@ from pagegate.actors.jobs.verdict import Verdict, judge
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.kinds import TryLater
 from pagegate.actors.rendering.coordinator import AwaitRender, CancelRender, CoordinatorRef, RenderWanted
-from pagegate.actors.tickets import Tickets
+from pagegate.actors.tickets import CHECK_TICKET_TTL_S, Tickets
 from pagegate.renderer.contract import PageBases, RenderResult, Viewport
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import ArtifactManifest, AssetRef, Canvas, CompileRequest, EntryPage, Framework
@@ -113,7 +113,7 @@ class PageCheck:
         log.info("preview.artifact.created", job_id=job.id, artifact_id=artifact_id, full=snapshot.full, **watch.laps)
         compiled: Compiled | None = None
         try:
-            ticket = self._tickets.issue(artifact_id)
+            ticket = self._tickets.issue(artifact_id, CHECK_TICKET_TTL_S)
             compiled = await _beside(progress("compile"), self._compile(artifact_id, ticket))
             watch.lap("compile_ms")
             log.info(

@@ -36,6 +36,7 @@ from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
+from pagegate.actors.signing_keys import KeySources, load_key_ring
 from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
@@ -67,8 +68,7 @@ class BackendOptions:
 
     database_url: str
     objects_dir: Path
-    signing_key_file: Path
-    signing_key_id: str
+    keys: KeySources
     internal_url: str
     runtime_urls: Sequence[str]
     render_workers: Sequence[RenderWorkerOptions]
@@ -158,7 +158,7 @@ class BackendSystem:
             log.error("object_store.unavailable", reason=str(error), cause=str(error.__cause__))  # noqa: TRY400
         self.state = await self._open_state()
         self.artifacts = PreviewArtifacts(self.state)
-        self.tickets = await asyncio.to_thread(Tickets.from_file, options.signing_key_file, options.signing_key_id)
+        self.tickets = Tickets.of(await asyncio.to_thread(load_key_ring, options.keys))
 
     async def _open_state(self) -> RuntimeState:
         """Raises `StateUnavailable` when Redis does not answer: better said now than with the first check."""

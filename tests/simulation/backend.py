@@ -59,7 +59,7 @@ class Rules:
 
 
 class _PlayedTickets:
-    def issue(self, artifact_id: str) -> str:
+    def issue(self, artifact_id: str, ttl_s: float = 0) -> str:
         return "ticket"
 
 

@@ -129,7 +129,7 @@ async def test_a_database_that_someone_holds_is_no_fault_of_the_request(world: W
 
 async def test_the_process_is_ready_with_a_database_and_configured_workers(world: World) -> None:
     answer = await world.nobody.get("/readyz")
-    assert (answer.status, answer.body) == (200, {"status": "ready", "render_workers": 1})
+    assert (answer.status, answer.body) == (200, {"status": "ready", "render_workers": 1, "runtime_state": "memory"})
 
 
 async def test_the_process_is_not_ready_without_render_workers_or_when_a_part_says_so(world: World) -> None:
