@@ -7,7 +7,7 @@ batch, and its `lease_generation` is the fence of everything that it then writes
 Locks are taken in the order job, task, tool call, batch, run; keep to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class ClaimedBatch:
     batch_id: int
     run_id: int
     run_step: int
+    source: str = "api"  # of its run: who has to be asked when it is resumed
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,16 @@ async def reopen_task(tx: Tx, job_kind: str, job_id: int, retry_id: int) -> None
         raise ResultDelivered("The run of the call is over.")
 
 
-async def claim_ready_batch(tx: Tx, worker_id: str, ttl_ms: int) -> ClaimedBatch | None:
-    """Claim the oldest batch that is ready, or whose coordinator's lease ran out; adds 1 to the generation (A4, K6)."""
+async def claim_ready_batch(
+    tx: Tx, worker_id: str, ttl_ms: int, sources: Sequence[str] = ("api", "agent")
+) -> ClaimedBatch | None:
+    """Claim the oldest batch that is ready, or whose coordinator's lease ran out; adds 1 to the generation (A4, K6).
+
+    `sources`: of which runs. A coordinator that is busy with models still takes what needs none.
+    """
     abandoned = and_(_batches.c.state == "resuming", _batches.c.lease_expires_at <= tx.now)
-    claimable = and_(schema.live(_batches), or_(_batches.c.state == "ready", abandoned))
+    wanted = exists().where(_runs.c.id == _batches.c.run_id, _runs.c.source.in_(sources))
+    claimable = and_(schema.live(_batches), or_(_batches.c.state == "ready", abandoned), wanted)
     oldest = select(_batches.c.id).where(claimable).order_by(_batches.c.id).limit(1).with_for_update(skip_locked=True)
     claimed = (
         update(_batches)
@@ -143,7 +150,8 @@ async def claim_ready_batch(tx: Tx, worker_id: str, ttl_ms: int) -> ClaimedBatch
     if row is None:
         return None
     lease = Lease(_batches.name, row.id, worker_id, row.lease_generation, row.lease_expires_at)
-    return ClaimedBatch(lease, row.id, row.run_id, row.run_step)
+    source = (await tx.execute(select(_runs.c.source).where(_runs.c.id == row.run_id))).scalar_one()
+    return ClaimedBatch(lease, row.id, row.run_id, row.run_step, source)
 
 
 async def finish_batch(tx: Tx, lease: Lease) -> None:

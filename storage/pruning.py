@@ -1,8 +1,9 @@
 """What has ended long ago, deleted (Q11).
 
 Owns which runs and jobs may go, and the deletion of one with all that hangs on it: events, calls, batches, external
-tasks, jobs, render requests and their attempts. A run goes as a whole, once it has ended and none of its jobs must
-still be kept. Page versions stay for ever; their `job_id` is a number that may name a job that is gone.
+tasks, jobs, render requests and their attempts, and its session with the last run of it. A run goes as a whole, once it
+has ended and none of its jobs must still be kept. Page versions stay for ever; their `job_id` is a number that may name
+a job that is gone.
 
 Survives several pruners at once (a run is locked by one, the others pass it by) and a kill between any two
 transactions: what is left is found again.
@@ -23,6 +24,9 @@ _batches = schema.ai_agent_external_batches
 _tasks = schema.ai_agent_external_tasks
 _requests = schema.render_requests
 _attempts = schema.render_attempts
+_prompts = schema.ai_agent_prompts
+_sessions = schema.ai_agent_sessions
+_messages = schema.ai_agent_messages
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,25 @@ async def prune_runs(tx: Tx, retention: Retention, run_ids: Sequence[int]) -> in
     await tx.execute(delete(_tasks).where(_tasks.c.batch_id.in_(batches)))
     for table in (_batches, *_job_tables(), schema.ai_page_mutation_batches, _calls, schema.ai_agent_run_events):
         await tx.execute(delete(table).where(table.c.run_id.in_(ids)))
+    gone = delete(_prompts).where(_prompts.c.run_id.in_(ids)).returning(_prompts.c.session_id)
+    session_ids = set((await tx.execute(gone)).scalars())
     await tx.execute(delete(_runs).where(_runs.c.id.in_(ids)))
+    await _delete_empty_sessions(tx, session_ids)
     return len(ids)
+
+
+async def _delete_empty_sessions(tx: Tx, session_ids: set[int]) -> None:
+    """A session goes with its last run, and its history with it. One that is just getting a run is passed by."""
+    empty = (
+        select(_sessions.c.id)
+        .where(_sessions.c.id.in_(session_ids), ~exists().where(_prompts.c.session_id == _sessions.c.id))
+        .order_by(_sessions.c.id)
+        .with_for_update(skip_locked=True)
+    )
+    ids = list((await tx.execute(empty)).scalars()) if session_ids else []
+    if ids:
+        await tx.execute(delete(_messages).where(_messages.c.session_id.in_(ids)))
+        await tx.execute(delete(_sessions).where(_sessions.c.id.in_(ids)))
 
 
 async def prune_loose_jobs(tx: Tx, kind: str, retention: Retention, limit: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, func, select, update
 
-from pagegate.storage import external, jobs, schema
+from pagegate.storage import external, jobs, renders, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.run_events import RunEvent, RunNotFound, append_call_event, append_event, list_events
 from pagegate.storage.steps import (
@@ -24,7 +24,7 @@ from pagegate.storage.steps import (
     submit_step,
 )
 from pagegate.storage.tool_calls import ToolCall, get_arguments, get_call, list_tool_calls
-from pagegate.storage.transitions import RUN, RunState
+from pagegate.storage.transitions import JOB, RUN, RunState
 
 __all__ = [
     "SUBMIT",
@@ -42,6 +42,7 @@ __all__ = [
     "cancel_run",
     "find_run_by_key",
     "finish_run",
+    "force_cancel_run",
     "get_arguments",
     "get_call",
     "get_run",
@@ -109,3 +110,30 @@ async def cancel_run(tx: Tx, run_id: int) -> RunState:
     if await finish_run(tx, run_id, "cancel"):
         await append_event(tx, run_id, "run.cancelled", {})
     return (await get_run(tx, run_id)).status  # type: ignore[no-any-return]  # rows are untyped; the CHECK holds the states
+
+
+async def force_cancel_run(tx: Tx, run_id: int) -> RunState:
+    """Stop a run without anybody's help (A7): its running jobs end now too, and whoever works on them finds no lease.
+
+    For a worker that does not hear of a stop any more. Answers the state afterwards; raises `RunNotFound`.
+    """
+    live = select(_jobs.c.id).where(_jobs.c.run_id == run_id, _jobs.c.finished_at_ms.is_(None)).order_by(_jobs.c.id)
+    for job_id in (await tx.execute(live)).scalars().all():
+        ended = (
+            update(_jobs)
+            .where(_jobs.c.id == job_id, _jobs.c.status.in_(JOB.sources("cancel")))
+            .values(
+                status=JOB.target("cancel"),
+                cancel_requested_at=func.coalesce(_jobs.c.cancel_requested_at, tx.now),
+                finished_at_ms=tx.now,
+                lease_expires_at=None,
+                error=jobs.CANCELLED,
+                error_code=jobs.CANCELLED["code"],
+            )
+            .returning(_jobs.c.attempt)
+        )
+        row = (await tx.execute(ended)).first()
+        if row is not None:
+            await external.write_task_result(tx, _jobs.name, job_id, JOB.target("cancel"), jobs.CANCELLED)
+            await renders.cancel_requests_of_job(tx, _jobs.name, job_id, attempt_max=row.attempt)
+    return await cancel_run(tx, run_id)

@@ -99,7 +99,16 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
     active = await jobs.count_active(tx, jobs.PAGE_MUTATION)
     if wanted and active + len(wanted) > step.active_jobs_max:
         raise JobQueueFull(f"{active} jobs are live; {len(wanted)} more would be over {step.active_jobs_max}")
-    run_id = step.run_id or await _insert_run(tx, step)
+    run_id = step.run_id or await insert_run(
+        tx,
+        workspace_id=step.workspace_id,
+        project_id=step.project_id,
+        user_id=step.user_id,
+        source=step.source,
+        idempotency_key=step.idempotency_key,
+        request_digest=step.request_digest,
+        skip_visual_verification=step.skip_visual_verification,
+    )
     if run_id is None:  # the same key, at the same moment, through another door
         return await _earlier(tx, step)
     run_step = await _advance(tx, run_id)
@@ -147,21 +156,12 @@ async def _earlier(tx: Tx, step: StepSubmission) -> Submitted:
     return earlier
 
 
-async def _insert_run(tx: Tx, step: StepSubmission) -> int | None:
+async def insert_run(tx: Tx, **values: Any) -> int | None:
     """A new run, or None when its idempotency key is taken; waits for a transaction that is just taking it."""
     insert = postgresql.insert if tx.dialect == "postgresql" else sqlite.insert
     made = (
         insert(_runs)
-        .values(
-            workspace_id=step.workspace_id,
-            project_id=step.project_id,
-            user_id=step.user_id,
-            source=step.source,
-            idempotency_key=step.idempotency_key,
-            request_digest=step.request_digest,
-            skip_visual_verification=step.skip_visual_verification,
-            created_at_ms=tx.now,
-        )
+        .values(**values, created_at_ms=tx.now)
         .on_conflict_do_nothing(index_elements=["user_id", "idempotency_key"])
         .returning(_runs.c.id)
     )

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, and_, select
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Tx
 
 _calls = schema.ai_agent_tool_calls
 _tasks = schema.ai_agent_external_tasks
+_jobs = schema.ai_page_mutation_jobs
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class ToolCall:
     result: Mapping[str, Any] | None
     job_kind: str | None
     job_id: int | None
+    page_code: str | None = None  # the page that its job is about
 
 
 async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
@@ -37,8 +39,10 @@ async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
             _tasks.c.result,
             _tasks.c.job_kind,
             _tasks.c.job_id,
+            _jobs.c.page_code,
         )
         .outerjoin(_tasks, _tasks.c.tool_call_id == _calls.c.id)
+        .outerjoin(_jobs, and_(_tasks.c.job_kind == _jobs.name, _tasks.c.job_id == _jobs.c.id))
         .where(_calls.c.run_id == run_id)
         .order_by(_calls.c.run_step, _calls.c.position)
     )

@@ -1,0 +1,101 @@
+"""What an agent may look at: pages, sources, components, verdicts; written for a model (A1, A11).
+
+Owns the answers of the reading tools, the same for the built-in agent and for MCP. Each is a small object in plain
+words; what a call is about and cannot be found is told as `error` with what to do, never raised.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pagegate.storage import pages, tool_calls
+from pagegate.storage.assets import list_assets
+from pagegate.storage.components import load_component_sources
+from pagegate.storage.engine import Tx
+
+_NOT_FOR_MODELS = {"picture_key", "timings_ms"}
+
+
+async def list_project_pages(tx: Tx, project_id: int) -> dict[str, Any]:
+    listed = await pages.list_pages(tx, project_id)
+    return {
+        "pages": [
+            {
+                "page": entry.page.code,
+                "title": entry.page.title,
+                "framework": entry.page.framework,
+                "version": entry.page.number,
+                "status": entry.status,
+            }
+            for entry in listed
+        ]
+    }
+
+
+async def get_page_content(tx: Tx, project_id: int, page_code: str) -> dict[str, Any]:
+    page = await pages.find_page_by_code(tx, project_id, page_code)
+    version = await pages.find_version(tx, page.id, page.number) if page is not None else None
+    if page is None or version is None:
+        return _unknown_page(page_code)
+    return {
+        "page": page.code,
+        "title": version.title,
+        "framework": page.framework,
+        "version": version.number,
+        "speaker_notes": version.speaker_notes,
+        "source": version.source,
+    }
+
+
+async def list_workspace_components(tx: Tx, project_id: int) -> dict[str, Any]:
+    components = await load_component_sources(tx, project_id)
+    found = [{"import": f"@components/{name}", "source": source} for name, (_, source) in sorted(components.items())]
+    assets = [
+        {"import": f"@assets/{asset.stored.name}", "media_type": asset.stored.media_type}
+        for asset in await list_assets(tx, project_id)
+    ]
+    return {"components": found, "assets": assets}
+
+
+async def get_verdict(tx: Tx, project_id: int, run_id: int | None, page_code: str) -> dict[str, Any]:
+    """What the gate last said of a page: in this run if it was checked here, else of its current version.
+
+    The picture's key is in `picture_key`; take it out before the rest is shown.
+    """
+    if run_id is not None:
+        calls = [call for call in await tool_calls.list_tool_calls(tx, run_id) if _is_about(call, page_code)]
+        if calls and calls[-1].result is None:
+            return {"page": page_code, "status": "pending", "next": "Its check has not ended; ask again in a moment."}
+        if calls:
+            return {"page": page_code, **dict(calls[-1].result or {})}
+    page = await pages.find_page_by_code(tx, project_id, page_code)
+    version = await pages.find_version(tx, page.id, page.number) if page is not None else None
+    if version is None:
+        return _unknown_page(page_code)
+    return {
+        "page": page_code,
+        "version": version.number,
+        "status": version.status,
+        **dict(version.verdict or {}),
+        "picture_key": version.picture_key,
+    }
+
+
+def told_to_model(result: Mapping[str, Any] | None, state: str) -> dict[str, Any]:
+    """A call's result in the words for a model: first whether anything was saved, then why and what to do (A11)."""
+    said = {key: value for key, value in (result or {}).items() if key not in _NOT_FOR_MODELS}
+    saved = state == "succeeded"
+    if "next" not in said:
+        said["next"] = said.pop("hint", "") or ("" if saved else "Nothing was saved by this call.")
+    return {"saved": saved, **said}
+
+
+def _is_about(call: tool_calls.ToolCall, page_code: str) -> bool:
+    return page_code in {call.page_code, (call.result or {}).get("page_code")}
+
+
+def _unknown_page(page_code: str) -> dict[str, Any]:
+    return {
+        "error": "PAGE_NOT_FOUND",
+        "message": f"The project has no page {page_code!r}.",
+        "next": "list_project_pages names the pages there are.",
+    }
