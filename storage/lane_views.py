@@ -81,7 +81,7 @@ class JobView:
 async def look_at_lane(tx: Tx, kind: str) -> LaneView:
     """Everything about one lane; `KeyError` for an unknown one."""
     table = schema.metadata.tables[kind]
-    lag = select(tx.now - func.min(table.c.available_at)).where(jobs.runnable(tx, table))
+    lag = select(tx.now - func.min(table.c.available_at)).where(jobs.runnable(table, tx.now))
     return LaneView(
         kind=kind,
         state=await lanes.get_lane_state(tx, kind),

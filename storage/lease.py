@@ -1,8 +1,8 @@
 """The lease, once (Q3, Q4).
 
 A row that somebody works on carries who (a worker column), until when (`lease_expires_at`) and a number that grows with
-every claim (the fence). Owns the one predicate, `held`, that every later write of that work has in its WHERE, and the
-statements that need nothing else: `renew`, `fenced_update`, `require_held`.
+every claim (the fence). Owns the one predicate, `is_held`, that every later write of that work has in its WHERE, and
+the statements that need nothing else: `renew`, `fenced_update`, `require_held`.
 
 Survives: an owner that was paused past its lease and comes back. Its next fenced statement finds no row and raises
 `LeaseLost`, even if nobody else has claimed the row meanwhile: an expired lease is lost, not dormant.
@@ -11,7 +11,7 @@ Survives: an owner that was paused past its lease and comes back. Its next fence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Row, Table, and_, select, update
+from sqlalchemy import Column, ColumnElement, FromClause, Row, Table, and_, select, update
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Tx
@@ -51,16 +51,25 @@ def _leased(name: str) -> _Leased:
     return _Leased(table, columns.worker_id, columns.attempt, columns.status == "running")
 
 
-def held(tx: Tx, lease: Lease) -> ColumnElement[bool]:
-    """True for the leased row while the lease is the caller's, active and unexpired (Q3)."""
-    leased = _leased(lease.table)
+def is_held(leased: _Leased, lease: Any, present: ColumnElement[int]) -> ColumnElement[bool]:
+    """The predicate (Q3). `lease`: anything with `id`, `worker_id` and `fence`; values, or columns with such values."""
     return and_(
         leased.table.c.id == lease.id,
         leased.worker == lease.worker_id,
         leased.fence == lease.fence,
         leased.active,
-        leased.table.c.lease_expires_at > tx.now,
+        leased.table.c.lease_expires_at > present,
     )
+
+
+def held(tx: Tx, lease: Lease) -> ColumnElement[bool]:
+    """True for the leased row while the lease is the caller's, active and unexpired (Q3)."""
+    return is_held(_leased(lease.table), lease, tx.now)
+
+
+def held_as_given(table: str, given: FromClause, present: ColumnElement[int]) -> ColumnElement[bool]:
+    """The same for the leases of one table that are rows themselves: `id`, `worker_id`, `fence` (`given.py`)."""
+    return is_held(_leased(table), given.c, present)
 
 
 async def fenced_update(tx: Tx, lease: Lease, **values: Any) -> Row[Any]:

@@ -12,7 +12,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiosqlite
 from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
@@ -158,11 +158,20 @@ def _engine(begin: str, synchronous: str, busy_timeout_ms: int, creator: Callabl
 
 
 def _fetched(result: CursorResult[Any]) -> CursorResult[Any]:
-    """A half-read cursor would hold its transaction open, and belongs to another thread."""
-    if result.returns_rows and result.cursor is not None:
-        rows = result.cursor.fetchall()
-        result.cursor_strategy = FullyBufferedCursorFetchStrategy(result.cursor, initial_buffer=rows)
+    """A half-read cursor would hold its transaction open; and whoever closes it later does so in another thread."""
+    cursor = result.cursor
+    if result.returns_rows and cursor is not None:
+        result.cursor_strategy = FullyBufferedCursorFetchStrategy(cursor, initial_buffer=cursor.fetchall())
+        cursor.close()
+        result.cursor = cast(Any, _Closed())
     return result
+
+
+class _Closed:
+    """In the place of a cursor that was closed in its own thread."""
+
+    def close(self) -> None:
+        """It is."""
 
 
 async def _in(thread: aiosqlite.Connection, work: Callable[[], T]) -> T:

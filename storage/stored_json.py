@@ -22,3 +22,8 @@ def read_json(text: str | bytes) -> Any:
     except (ValueError, RecursionError) as error:
         log.warning("storage.json_unreadable", kind=type(error).__name__)
         return {"code": UNREADABLE, "message": "What was stored here cannot be read.", "hint": "Look at the database."}
+
+
+def write_json(value: Any) -> str | None:
+    """The text to store; None stays SQL's NULL."""
+    return None if value is None else json.dumps(value)

@@ -23,6 +23,7 @@ class End:
 
 # Runs in the transaction whose first statement is the job's fence: re-checks (Q7), writes the domain's rows, answers
 # the end, which the worker writes in the same transaction. May raise `StartOver`; any exception rolls all of it back.
+# It may be called again after that: jobs that end together share a transaction, and one may undo it for all.
 Settle = Callable[[Tx], Awaitable[End]]
 
 

@@ -1,7 +1,8 @@
 """JobQueue: one per kind of job. It claims for its workers, and sweeps up what others left (Q1-Q3, Q5, Q8, Q10, Q11).
 
 Owns which of its workers are free, and whether it is draining; whether its lane is paused is a row that every claim
-asks (`storage/lanes.py`), so a pause holds on all replicas and through restarts. Hears `JobsSubmitted` (a hint),
+asks (`storage/lanes.py`), so a pause holds on all replicas and through restarts; and whose turn it is among the
+workspaces that wait, which is one replica's memory (`rotation.py`). Hears `JobsSubmitted` (a hint),
 `WorkerFree`, `CancelHint`, `Drain`, and its own timers. Tells workers `RunJob`, `CancelJob`, `ReleaseJob`. It never
 claims more jobs than it has free workers. Survives a crash: a new life asks the workers who is free, and a job that was
 claimed but never handed over is rescued when its lease has run out.
@@ -16,16 +17,18 @@ import structlog
 
 from pagegate.actors.kernel import Actor, Asks, Reply, ask
 from pagegate.actors.queues.pulse import Pulse
+from pagegate.actors.queues.rotation import Class, Head, Rotation, after, deal
 from pagegate.actors.queues.worker_state import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
 from pagegate.storage import jobs, runs
-from pagegate.storage.engine import Database, DatabaseUnavailable
-from pagegate.storage.jobs import ExpiredJob
+from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
+from pagegate.storage.jobs import ClaimedJob, ExpiredJob
 from pagegate.storage.transitions import JOB
 
 log = structlog.get_logger()
 
 _SWEEP_PAGE_ROWS = 100
 _IS_FREE_TIMEOUT_S = 0.5
+_CLASS: Class = "interactive"  # jobs have no classes: one rotation is for all
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ class QueueState:
 @dataclass(frozen=True)
 class GetQueueState(Asks[QueueState]):
     pass
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """Told to itself, behind all news that is there: workers that got free together are filled together."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,7 @@ class JobQueue(Actor):
         self._on_rescued, self._pulse = on_rescued, pulse or Pulse()
         self._state = QueueState(free=frozenset())
         self._drained: list[Reply[None]] = []
+        self._rotation, self._claim_wanted = Rotation(), False
 
     async def setup(self) -> None:
         for place, worker in enumerate(self._workers):
@@ -126,11 +135,14 @@ class JobQueue(Actor):
     async def on_receive(self, message: Any) -> Any:
         match message:
             case JobsSubmitted() | _Poll():
+                self._want_claim()
+            case _Claim():
+                self._claim_wanted = False
                 await self._claim()
             case WorkerFree(worker):
                 self._state = freed(self._state, self._workers.index(worker))
                 self._answer_drained()
-                await self._claim()
+                self._want_claim()
             case CancelHint(job_id):
                 for place in self._state.busy:
                     self._workers[place].tell(CancelJob(job_id))
@@ -156,29 +168,51 @@ class JobQueue(Actor):
             reply.give(None)
         self._drained.clear()
 
+    def _want_claim(self) -> None:
+        if not self._claim_wanted:
+            self._claim_wanted = True
+            self.actor_ref.tell(_Claim())
+
     async def _claim(self) -> None:
         """Fill the free workers, lowest place first, until there is nothing to claim."""
-        while self._state.may_claim:
+        if not self._state.may_claim:
+            return
+        sent_s = self.now_s()
+        try:
+            async with self._db.write() as tx:
+                claimed, rotation = await self._claim_in_turns(tx, len(self._state.free))
+        except DatabaseUnavailable as error:
+            # The claims may have been made: then nobody runs them, and the sweep finds them when their lease is over.
+            log.warning("job.claim_failed", kind=self._kind, reason=str(error))
+            self._pulse.claimed(self._kind, ok=False)
+            return
+        self._pulse.claimed(self._kind, ok=True)
+        self._rotation = rotation
+        for job in claimed:
             place = min(self._state.free)
-            sent_s = self.now_s()
-            try:
-                async with self._db.write() as tx:
-                    job = await jobs.claim_job(
-                        tx,
-                        self._kind,
-                        f"{self._owner}:{place}",
-                        int(self._times.lease_s * 1000),
-                    )
-            except DatabaseUnavailable as error:
-                # The claim may have been made: then nobody runs it, and the sweep finds it when its lease is over.
-                log.warning("job.claim_failed", kind=self._kind, reason=str(error))
-                self._pulse.claimed(self._kind, ok=False)
-                return
-            self._pulse.claimed(self._kind, ok=True)
-            if job is None:
-                return
             self._state = occupied(self._state, place)
             self._workers[place].tell(RunJob(job, sent_s, self.actor_ref))
+
+    async def _claim_in_turns(self, tx: Tx, count: int) -> tuple[list[ClaimedJob], Rotation]:
+        """Up to `count` jobs, by turns of the workspaces that wait; and the turns after them (V1)."""
+        heads = [Head(_CLASS, one.workspace_id, one.job_id) for one in await jobs.list_waiting(tx, self._kind)]
+        lease_ttl_ms = int(self._times.lease_s * 1000)
+        claimed: list[ClaimedJob] = []
+        rotation = self._rotation
+        while heads and len(claimed) < count:
+            turns = deal(rotation, heads, count - len(claimed))
+            found: dict[int, int] = {}
+            for workspace_id in dict.fromkeys(turns):
+                share = turns.count(workspace_id)
+                got = await jobs.claim_jobs(
+                    tx, self._kind, self._owner, lease_ttl_ms, workspace_id=workspace_id, count=share
+                )
+                claimed += got
+                found[workspace_id] = len(got)
+                if len(got) < share:  # what else it has may not run now
+                    heads = [head for head in heads if head.workspace_id != workspace_id]
+            rotation = after(rotation, _CLASS, turns, found)
+        return claimed, rotation
 
     async def _sweep(self) -> None:
         """Rescue every job whose lease has run out, one transaction each: a bad row never hides the next (Q5)."""
@@ -195,7 +229,7 @@ class JobQueue(Actor):
         except DatabaseUnavailable as error:
             log.warning("job.sweep_failed", kind=self._kind, reason=str(error))
         await self._ask_the_busy()
-        await self._claim()
+        self._want_claim()
 
     async def _ask_the_busy(self) -> None:
         """A worker that crashed lives again without a job, and cannot know whom to tell that it is free."""

@@ -7,7 +7,7 @@ a new rotation, nothing else. Bounds, for heads that are eligible at every pick:
 * with W workspaces eligible in a class, each is served within W picks of that class.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,6 +48,30 @@ def pick(rotation: Rotation, heads: Sequence[Head]) -> tuple[Head | None, Rotati
     head = _longest_unserved(interactive, rotation.served_interactive)
     in_a_row = min(rotation.interactive_in_a_row + 1, INTERACTIVE_IN_A_ROW_MAX)
     return head, Rotation(in_a_row, _served(rotation.served_interactive, head), rotation.served_background)
+
+
+def deal(rotation: Rotation, heads: Sequence[Head], count: int) -> list[int]:
+    """The workspaces of the next `count` picks, in their order, if each has entries enough. Pure.
+
+    `heads`: one for each workspace.
+    """
+    turns: list[int] = []
+    for _ in range(count):
+        head, rotation = pick(rotation, heads)
+        if head is None:
+            break
+        turns.append(head.workspace_id)
+    return turns
+
+
+def after(rotation: Rotation, klass: Class, turns: Sequence[int], found: Mapping[int, int]) -> Rotation:
+    """The rotation after these turns, of which only the first `found` of each workspace were taken. Pure."""
+    left = dict(found)
+    for workspace_id in turns:
+        if left.get(workspace_id, 0) > 0:
+            left[workspace_id] -= 1
+            _, rotation = pick(rotation, [Head(klass, workspace_id, 0)])
+    return rotation
 
 
 def _longest_unserved(heads: Sequence[Head], served: tuple[int, ...]) -> Head:

@@ -14,7 +14,8 @@ from typing import Any
 import structlog
 
 from pagegate.actors.kernel import Actor, Backoff, ChildEnded, Timer
-from pagegate.actors.queues.kinds import End, JobKind, StartOver, TryLater
+from pagegate.actors.queues.kinds import End, JobKind, Settle, StartOver, TryLater
+from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.worker_state import (
     Effect,
@@ -37,7 +38,7 @@ from pagegate.actors.queues.worker_state import (
     Written,
     decide,
 )
-from pagegate.storage import jobs, lease
+from pagegate.storage import jobs
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.lease import LeaseLost
@@ -52,6 +53,8 @@ _NOT_THE_SOURCE = "This says nothing about the page's source: do not edit it for
 
 
 class JobWorker(Actor):
+    """`writer`: shared by the workers of a lane, so that what they write at once is one transaction."""
+
     def __init__(
         self,
         db: Database,
@@ -60,10 +63,12 @@ class JobWorker(Actor):
         infra_failures_max: int,
         observe: Callable[[ClaimedJob, float], None] | None = None,
         pulse: Pulse | None = None,
+        writer: LaneWriter | None = None,
     ) -> None:
         super().__init__()
         self._db, self._kind, self._times, self._infra_failures_max = db, kind, times, infra_failures_max
         self._observe, self._pulse = observe, pulse or Pulse()
+        self._writer = writer or LaneWriter(db, kind, times)
         self._state: State = Idle()
         self._work: asyncio.Task[None] | None = None
         self._job_timers: list[Timer] = []
@@ -82,6 +87,8 @@ class JobWorker(Actor):
             self._pulse.beat(
                 self.actor_urn, ok=message.ended.error is None or isinstance(message.ended.error, LeaseLost)
             )
+        if isinstance(message, RenewalDue) and isinstance(self._state, Working):
+            self._await_heartbeat()
         self._state, effects = decide(self._state, message, self.now_s(), self._times)
         for effect in effects:
             await self._run(effect)
@@ -90,10 +97,10 @@ class JobWorker(Actor):
     async def _run(self, effect: Effect) -> None:
         match effect:
             case Execute(job):
-                self._job_timers = [self.every(self._times.heartbeat_s, RenewalDue())]
+                self._await_heartbeat()
                 self._work = self.spawn(self._execute(job), then=Executed)
             case Renew(job, sent_s):
-                self.spawn(self._renew(job), then=lambda ended: Renewed(job.lease, sent_s, ended))
+                self.spawn(self._writer.renew(job), then=lambda ended: Renewed(job.lease, sent_s, ended))
             case StopWork():
                 assert self._work is not None
                 self._work.cancel()
@@ -104,6 +111,7 @@ class JobWorker(Actor):
             case Report(job, queue):
                 for timer in self._job_timers:
                     timer.cancel()
+                self._job_timers.clear()
                 self._work = None
                 self._pulse.rested(self.actor_urn)
                 await self._kind.ended(job)
@@ -125,14 +133,15 @@ class JobWorker(Actor):
             if self._observe is not None:
                 self._observe(job, self.now_s() - started_s)
 
-    async def _settle(self, job: ClaimedJob, settle: Callable[[Tx], Awaitable[End]]) -> None:
-        async def write(tx: Tx) -> None:
-            await lease.renew(tx, job.lease, self._lease_ttl_ms)
-            end = await settle(tx)
-            await jobs.finish_job(tx, job.lease, end.event, result=end.result, error=end.error)
-            await self._kind.tell(tx, job, end)
+    def _await_heartbeat(self) -> None:
+        """The next one is due when it is for all workers, so that one statement renews all their leases."""
+        period_s = self._times.heartbeat_s
+        left_s = period_s - self.now_s() % period_s
+        # A timer may fire a little early; the beat that it stood for is not to come twice.
+        self._job_timers.append(self.after(left_s if left_s > period_s / 100 else left_s + period_s, RenewalDue()))
 
-        await self._persist(write)
+    async def _settle(self, job: ClaimedJob, settle: Settle) -> None:
+        await self._insist(lambda: self._writer.settle(job, settle))
 
     async def _write(self, wanted: Write) -> None:
         async def write(tx: Tx) -> None:
@@ -164,27 +173,26 @@ class JobWorker(Actor):
         await self._kind.tell(tx, job, error)
 
     async def _persist(self, write: Callable[[Tx], Awaitable[None]]) -> None:
-        """One fenced transaction, again and again while the database is away.
+        """One fenced transaction."""
+
+        async def persist() -> None:
+            async with self._db.write() as tx:
+                await write(tx)
+
+        await self._insist(persist)
+
+    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Again and again while the database is away.
 
         If an answer was lost and the write had been done, the fence of the next try finds nothing and says `LeaseLost`:
         the job is over either way. The lease's deadline ends the trying.
         """
         while True:
             try:
-                async with self._db.write() as tx:
-                    await write(tx)
+                await write()
                 return
             except DatabaseUnavailable:
                 await asyncio.sleep(_DATABASE_RETRY_S)
-
-    async def _renew(self, job: ClaimedJob) -> bool:
-        async with self._db.write() as tx:
-            await lease.renew(tx, job.lease, self._lease_ttl_ms)
-            return await jobs.is_cancel_requested(tx, self._kind.name, job.id)
-
-    @property
-    def _lease_ttl_ms(self) -> int:
-        return int(self._times.lease_s * 1000)
 
     def _log_execution(self, ended: ChildEnded[None]) -> None:
         if not isinstance(self._state, Working):

@@ -28,6 +28,7 @@ from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
+from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.listener import HintListener
 from pagegate.actors.queues.pruner import Pruner
 from pagegate.actors.queues.pulse import Pulse
@@ -201,6 +202,7 @@ class BackendSystem:
 
     def _start_queue(self, kind: PageMutation) -> pykka.ActorRef[JobQueue]:
         options = self.options
+        writer = LaneWriter(self.db, kind, options.lease)
         workers = [
             self._started(
                 JobWorker.start(
@@ -210,6 +212,7 @@ class BackendSystem:
                     options.infra_failures_max,
                     observe=self.metrics.executed,
                     pulse=self.pulse,
+                    writer=writer,
                 )
             )
             for _ in range(options.mutation_concurrency)

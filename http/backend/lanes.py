@@ -27,7 +27,7 @@ class PausedView(Shown):
 class RunningJobView(Shown):
     id: int
     workspace_id: int
-    worker_id: str = Field(description="`hostname:pid:uuid:place` of who claimed it.")
+    worker_id: str = Field(description="`hostname:pid:uuid` of the process that claimed it.")
     attempt: int
     started_at_ms: TimeMs
     lease_expires_at_ms: TimeMs

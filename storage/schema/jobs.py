@@ -52,7 +52,8 @@ def job_columns(table: str) -> list[SchemaItem]:
             "status <> 'running' OR (worker_id IS NOT NULL AND lease_expires_at IS NOT NULL)", name="leased"
         ),
         CheckConstraint(f"(status IN ({sql_list(JOB.terminal)})) = (finished_at_ms IS NOT NULL)", name="finished"),
-        index_of_live(table, "finished_at_ms", "status", "priority", "id"),
+        # By workspace, since turns are taken by workspace, whoever has how many waiting (V1).
+        index_of_live(table, "finished_at_ms", "status", "workspace_id", "priority", "id"),
         index_where(f"uq_{table}_retry", "retry_of IS NOT NULL", "retry_of", unique=True),  # a job is retried once
         Index(f"ix_{table}_workspace", "workspace_id", "id"),
         index_where(f"ix_{table}_failed", "status = 'failed'", "id"),  # rare, and what an operator looks for

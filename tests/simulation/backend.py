@@ -18,6 +18,7 @@ from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
+from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.queue import Drain, JobQueue
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import Executed, LeaseTimes
@@ -126,7 +127,10 @@ class Backend:
             rules.check,
         )
         kind = PageMutation(db, objects, check, feed, on_end=lambda: external.tell(BatchesMayBeReady()))
-        workers = [JobWorker.start(db, kind, rules.times, rules.infra_failures_max) for _ in range(rules.workers)]
+        writer = LaneWriter(db, kind, rules.times)
+        workers = [
+            JobWorker.start(db, kind, rules.times, rules.infra_failures_max, writer=writer) for _ in range(rules.workers)
+        ]
         actors |= {f"worker{place}": worker for place, worker in enumerate(workers)}
         actors["queue"] = JobQueue.start(
             db, kind.name, owner, workers, rules.times, lease_losses_max=rules.lease_losses_max, poll_s=2.0, sweep_s=4.0

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, Engine, Executable, create_engine, event
+from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
@@ -211,10 +211,9 @@ class _Tx(Tx):
         super().__init__(cast(AsyncConnection, None), "sqlite", session.server.clock)
         self.session = session
 
-    @property
-    def now(self) -> ColumnElement[int]:
+    def present_ms(self) -> int:
         self.session.now_ms = self.session.server.clock.now_ms()
-        return super().now
+        return self.session.now_ms
 
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None

@@ -113,7 +113,7 @@ class People:
     async def cancel_one_of(self, backend: Backend) -> None:
         """Cancel a run that this very process works for."""
         for job in self.world.books.rows[jobs.PAGE_MUTATION].values():
-            if job.status == "running" and job.worker_id.startswith(f"{backend.owner}:"):
+            if job.status == "running" and job.worker_id == backend.owner:
                 await self._cancel(job.run_id, job.user_id, backend)
                 return
 

@@ -21,6 +21,7 @@ from sqlalchemy import select
 
 from pagegate.actors.kernel import stop
 from pagegate.actors.queues.kinds import End, TryLater
+from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.queue import JobQueue
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
@@ -172,7 +173,8 @@ class Process:
     def __init__(self, world: World, host: str, life: int, faults: asyncio.Event) -> None:
         self.wire = Wire(world, host)
         db, kind = cast(Database, self.wire), Pages(world, host, faults)
-        self._workers = [JobWorker.start(db, kind, TIMES, 1_000) for _ in range(2)]
+        writer = LaneWriter(db, kind, TIMES)
+        self._workers = [JobWorker.start(db, kind, TIMES, 1_000, writer=writer) for _ in range(2)]
         self._queue = JobQueue.start(
             db, PAGE_MUTATION, f"{host}:1:{life}", self._workers, TIMES, lease_losses_max=1_000
         )

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -25,6 +25,7 @@ import structlog
 
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.storage import external, jobs, lease, renders
+from pagegate.storage.jobs import Ending
 from pagegate.storage.lease import Lease
 from tests.simulation.backend import ARTIFACT_TTL_S, SWEEP_S, Backend, Rules
 from tests.simulation.database import Server, Wire, make_template, session_of
@@ -278,7 +279,38 @@ def _presenting() -> Iterator[None]:
 
         return call
 
+    def renewing(function: Any) -> Any:
+        """What is lost among many leases is left out; only who is answered acts under its lease."""
+
+        @wraps(function)
+        async def call(tx: Any, leases: Sequence[Lease], *args: Any, **kwargs: Any) -> Any:
+            session = session_of(tx)
+            known = len(session.stale)
+            if session.server.witness is not None:
+                for held in leases:
+                    session.server.witness.presented(session, held)
+            renewed = await function(tx, leases, *args, **kwargs)
+            session.stale[known:] = [held for held in session.stale[known:] if held.id in renewed]
+            return renewed
+
+        return call
+
+    def finishing(function: Any) -> Any:
+        @wraps(function)
+        async def call(tx: Any, endings: Sequence[Ending]) -> Any:
+            session = session_of(tx)
+            if session.server.witness is not None:
+                for ending in endings:
+                    session.server.witness.presented(session, ending.lease)
+            return await function(tx, endings)
+
+        return call
+
     patches = [
+        mock.patch.object(jobs, "renew_jobs", renewing(jobs.renew_jobs)),
+        mock.patch.object(jobs, "finish_jobs", finishing(jobs.finish_jobs)),
+    ]
+    patches += [
         mock.patch.object(module, name, watched(getattr(module, name)))
         for module, names in _UNDER_A_LEASE.items()
         for name in names

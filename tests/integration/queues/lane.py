@@ -8,6 +8,7 @@ import pykka
 
 from pagegate.actors.kernel import stop
 from pagegate.actors.queues.kinds import End, Settle, TryLater
+from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.pulse import Pulse
 from pagegate.actors.queues.queue import JobQueue
 from pagegate.actors.queues.worker import JobWorker
@@ -84,7 +85,10 @@ class Lane:
     ) -> None:
         self.world, self.kind, self.pulse = world, kind, Pulse()
         through = db or world.db
-        self.workers = [JobWorker.start(through, kind, times, 10, pulse=self.pulse) for _ in range(workers)]
+        writer = LaneWriter(through, kind, times)
+        self.workers = [
+            JobWorker.start(through, kind, times, 10, pulse=self.pulse, writer=writer) for _ in range(workers)
+        ]
         self.queue: pykka.ActorRef[Any] = JobQueue.start(
             through,
             PAGE_MUTATION,

@@ -1,0 +1,69 @@
+"""What a kind of durable job is to its statements: a table, and an order among some of its rows (Q1, A2).
+
+Owns the names of the kinds, the row of a claim, and the condition that a job may run now.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Table, and_, select
+from sqlalchemy.sql.selectable import NamedFromClause
+
+from pagegate.storage import schema
+from pagegate.storage.lease import Lease
+
+# The kinds that exist, for callers to name.
+PAGE_MUTATION = schema.ai_page_mutation_jobs.name
+
+# Jobs of one batch that agree in these columns run one after another, by `position` (A2).
+_ORDERED_WITHIN = {PAGE_MUTATION: ("batch_id", "page_code")}
+
+
+class JobNotFound(LookupError):
+    """There is no such job of this kind."""
+
+
+@dataclass(frozen=True)
+class ClaimedJob:
+    """One claim of one job. `row` holds every column of the kind's table, as of the claim."""
+
+    lease: Lease
+    row: Row[Any]
+
+    @property
+    def id(self) -> int:
+        return self.lease.id
+
+    @property
+    def waited_ms(self) -> int:
+        """From the moment it could first run until this claim."""
+        return int(self.row.heartbeat_at - self.row.available_at)
+
+
+def table_of(kind: str) -> Table:
+    """The table of a kind; `KeyError` when there is no such kind."""
+    if kind not in schema.JOB_KINDS:
+        raise KeyError(f"no kind of job is called {kind!r}")
+    return schema.metadata.tables[kind]
+
+
+@cache
+def _earlier(table: Table) -> NamedFromClause[Any]:
+    """The table once more, for a look beside the row; made once, since copying its columns is dear."""
+    return table.alias("earlier")
+
+
+def runnable(table: Table, present: ColumnElement[int]) -> ColumnElement[bool]:
+    """The job may run now: by time, and by the calls before it (A2).
+
+    The latter can only become true, never false again but by a retry, so a stale look is merely late.
+    """
+    now = and_(schema.live(table), table.c.status == "pending", table.c.available_at <= present)
+    columns = _ORDERED_WITHIN.get(table.name)
+    if columns is None:
+        return now
+    earlier = _earlier(table)
+    same = [earlier.c[column] == table.c[column] for column in columns]
+    found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))
+    return and_(now, ~found.exists())
