@@ -114,6 +114,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             artifacts=system.artifacts,
             agent_runs=system.agent_runs,
             job_control=system.job_control,
+            admission=system.admission,
             tickets=system.tickets,
             feed=system.feed,
             limits=ApiLimits(

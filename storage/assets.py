@@ -5,7 +5,7 @@ Owns the tables `assets` and `asset_versions`; the bytes are in the object store
 and releases that were made with them.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row, Select, and_, select, update
@@ -17,17 +17,31 @@ from pagegate.storage.upsert import insert_unless_there
 
 
 @dataclass(frozen=True)
+class AssetSize:
+    """How wide and high a picture or video is shown, in CSS pixels (V9)."""
+
+    width_px: int
+    height_px: int
+
+
+@dataclass(frozen=True)
 class AssetVersion:
-    """The current version of a file."""
+    """The current version of a file. `size` None: it has none, or was not measured yet."""
 
     stored: StoredAsset
     number: int
     created_by: int
     created_at_ms: int
+    size: AssetSize | None = None
 
 
-async def put_asset(tx: Tx, project_id: int, stored: StoredAsset, user_id: int) -> tuple[AssetVersion, bool]:
-    """Save a file's next version; the same bytes again add none. Answers (current, added). The object exists."""
+async def put_asset(
+    tx: Tx, project_id: int, stored: StoredAsset, user_id: int, size: AssetSize | None = None
+) -> tuple[AssetVersion, bool]:
+    """Save a file's next version; the same bytes again add none. Answers (current, added). The object exists.
+
+    A size that was not known when the same bytes were saved is kept now.
+    """
     now_ms = await tx.now_ms()
     await insert_unless_there(
         tx, assets, unique=("project_id", "name"), project_id=project_id, name=stored.name, created_at_ms=now_ms
@@ -43,6 +57,10 @@ async def put_asset(tx: Tx, project_id: int, stored: StoredAsset, user_id: int) 
     ).one()
     current = await find_asset(tx, project_id, stored.name)
     if current is not None and current.stored.sha256 == stored.sha256:
+        if size is not None and current.size is None:
+            same = and_(asset_versions.c.asset_id == row.id, asset_versions.c.number == current.number)
+            await tx.execute(update(asset_versions).where(same).values(**asdict(size)))
+            current = replace(current, size=size)
         return current, False
     number = row.current_version_number + 1
     await tx.insert(
@@ -53,11 +71,12 @@ async def put_asset(tx: Tx, project_id: int, stored: StoredAsset, user_id: int) 
         sha256=stored.sha256,
         size_bytes=stored.size_bytes,
         media_type=stored.media_type,
+        **(asdict(size) if size else {}),
         created_by=user_id,
         created_at_ms=now_ms,
     )
     await tx.execute(update(assets).where(assets.c.id == row.id).values(current_version_number=number))
-    return AssetVersion(stored, number, user_id, now_ms), True
+    return AssetVersion(stored, number, user_id, now_ms, size), True
 
 
 async def list_assets(tx: Tx, project_id: int) -> list[AssetVersion]:
@@ -98,4 +117,5 @@ def _current() -> Select[Any]:
 
 def _version(row: Row[Any]) -> AssetVersion:
     stored = StoredAsset(row.name, row.media_type, row.sha256, row.size_bytes, row.object_key)
-    return AssetVersion(stored, row.number, row.created_by, row.created_at_ms)
+    size = AssetSize(row.width_px, row.height_px) if row.width_px and row.height_px else None
+    return AssetVersion(stored, row.number, row.created_by, row.created_at_ms, size)

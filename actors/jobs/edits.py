@@ -21,26 +21,27 @@ class EditRefused(Exception):
 def apply_edits(source: str, edits: Iterable[tuple[str, str]]) -> str:
     """The source after every `(search, replace)`; each `search` must occur exactly once when its turn comes.
 
-    Line ends do not decide a match: an edit written with LF fits a page saved with CRLF, and the page keeps its own.
-    Raises `EditRefused`.
+    Line ends do not decide a match: an edit written with LF fits a page saved with CRLF, and what it puts in gets the
+    page's own. What an edit does not change keeps its bytes, in a page of mixed line ends too. Raises `EditRefused`.
     """
-    newline = "\r\n" if "\r\n" in source else "\n"
-    text = before = _lf(source)
+    newline = "\r\n" if 2 * source.count("\r\n") > source.count("\n") else "\n"
+    text = source
     for number, (search, replace) in enumerate(edits, start=1):
-        text = _apply(text, number, _lf(search), _lf(replace))
+        text = _apply(text, number, _lf(search), _lf(replace), newline)
     if not text.strip():
         raise EditRefused(
             "PAGE_EDIT_EMPTIES_PAGE", "After the edits nothing is left of the page.", "Delete the page instead."
         )
-    if text == before:
+    if _lf(text) == _lf(source):
         raise EditRefused(
             "PAGE_EDIT_NO_CHANGE", "The edits leave the page as it is.", "Send edits that change something."
         )
-    return text.replace("\n", newline)
+    return text
 
 
-def _apply(text: str, number: int, search: str, replace: str) -> str:
-    places = _occurrences(text, search)
+def _apply(text: str, number: int, search: str, replace: str, newline: str) -> str:
+    plain = _lf(text)
+    places = _occurrences(plain, search)
     if not places:
         raise EditRefused(
             "PAGE_EDIT_NO_MATCH",
@@ -48,13 +49,36 @@ def _apply(text: str, number: int, search: str, replace: str) -> str:
             "Read the page's current source and copy the text to search for from it, spaces included.",
         )
     if len(places) > 1:
-        lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:5])
+        lines = ", ".join(str(plain.count("\n", 0, place) + 1) for place in places[:5])
         raise EditRefused(
             "PAGE_EDIT_AMBIGUOUS",
             f"Edit {number} matches {len(places)} places (lines {lines}): {_shown(search)}.",
             "Search for more of the surrounding text, so that exactly one place fits.",
         )
-    return text[: places[0]] + replace + text[places[0] + len(search) :]
+    before, after = _kept(search, replace)
+    start = _offset_in(text, places[0] + before)
+    end = _offset_in(text, places[0] + len(search) - after)
+    changed = replace[before : len(replace) - after]
+    return text[:start] + changed.replace("\n", newline) + text[end:]
+
+
+def _kept(search: str, replace: str) -> tuple[int, int]:
+    """How many characters at the start and at the end are the same in both."""
+    limit = min(len(search), len(replace))
+    before = next((n for n in range(limit) if search[n] != replace[n]), limit)
+    limit -= before
+    after = next((n for n in range(limit) if search[-1 - n] != replace[-1 - n]), limit)
+    return before, after
+
+
+def _offset_in(text: str, plain_offset: int) -> int:
+    """Where an offset of `_lf(text)` is in `text`."""
+    skipped = 0
+    for found in re.finditer("\r\n", text):
+        if found.start() - skipped >= plain_offset:
+            break
+        skipped += 1
+    return plain_offset + skipped
 
 
 def _occurrences(text: str, search: str) -> list[int]:

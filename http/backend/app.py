@@ -31,6 +31,7 @@ from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun, Route, serv
 from pagegate.http.backend.runs import runs
 from pagegate.http.backend.tool_calls import tool_calls
 from pagegate.http.backend.users import users
+from pagegate.http.backend.visual_edits import visual_edits
 from pagegate.http.backend.workspaces import workspaces
 from pagegate.http.metrics import HttpMetrics
 
@@ -57,7 +58,22 @@ async def get_jwks(call: Call[Nothing, Nothing]) -> web.StreamResponse:
 
 _DOCUMENT = web.AppKey("pagegate_openapi", dict[str, Any])
 
-NOUNS = (users, workspaces, projects, components, assets, tool_calls, runs, pages, lanes, jobs, internal, health, about)
+NOUNS = (
+    users,
+    workspaces,
+    projects,
+    components,
+    assets,
+    tool_calls,
+    runs,
+    pages,
+    visual_edits,
+    lanes,
+    jobs,
+    internal,
+    health,
+    about,
+)
 
 
 def all_routes() -> list[Route]:

@@ -1,22 +1,38 @@
 """The files of a project over HTTP (D1, D3, X4): pages use them as `@assets/<name>`."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.files import MEDIA_TYPES, file_name, media_type_of, receive, send_object
+from pagegate.http.backend.light import run_light
 from pagegate.http.backend.models import Id, Params, ProjectParams, Shown, TimeMs
+from pagegate.http.backend.parts import BackendParts
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.storage import assets as storage
 from pagegate.storage.objects import ObjectMissing, StoredAsset, asset_key
 
 assets = Noun("assets")
 
+_SIZE = TypeAdapter(storage.AssetSize)
+_MEASURE_WAIT_S = 15.0  # an upload is not kept waiting for longer; the file is measured later
+_CHUNK_BYTES = 256 * 1024
+
 
 class AssetParams(Params):
     project_id: Id
     name: str = Field(description=f"A file name without folders; accepted endings: {', '.join(sorted(MEDIA_TYPES))}.")
+
+
+class Unmeasured(Shown):
+    code: str = Field(description="ASSET_…: something is wrong with the file. RUNTIME_…: measuring it failed.")
+    message: str
+    hint: str
 
 
 class AssetView(Shown):
@@ -25,11 +41,14 @@ class AssetView(Shown):
     media_type: str
     size_bytes: int
     sha256: str
+    width_px: int | None = Field(description="As a browser shows it; null: it has no size, or was not measured yet.")
+    height_px: int | None
     updated_at_ms: TimeMs
 
 
 class SavedAsset(AssetView):
     added: bool = Field(description="False when the bytes are the current version's: nothing was written.")
+    unmeasured: Unmeasured | None = Field(description="Why a picture or video has no size; it is saved all the same.")
 
 
 class AssetList(Shown):
@@ -70,10 +89,11 @@ async def put_asset(call: Call[AssetParams, Nothing]) -> SavedAsset:
     async with receive(call.request, bytes_max=limits.asset_bytes_max, wait_s=limits.upload_wait_s) as upload:
         stored = StoredAsset(name, media_type, upload.sha256, upload.size_bytes, asset_key(project.id, upload.sha256))
         await call.parts.objects.put(stored.key, upload.file)
+        size, unmeasured = await _measured(call.parts, media_type, upload.file)
     async with call.parts.db.write() as tx:
         await project_of(tx, call.user, project.id, need="editor")  # again: an upload may take minutes
-        version, added = await storage.put_asset(tx, project.id, stored, call.user.user_id)
-    return SavedAsset(**_view(version).model_dump(), added=added)
+        version, added = await storage.put_asset(tx, project.id, stored, call.user.user_id, size)
+    return SavedAsset(**_view(version).model_dump(), added=added, unmeasured=unmeasured)
 
 
 @assets.route(
@@ -118,6 +138,28 @@ async def delete_asset(call: Call[AssetParams, Nothing]) -> Nothing:
     return Nothing()
 
 
+async def _measured(
+    parts: BackendParts, media_type: str, file: Path
+) -> tuple[storage.AssetSize | None, Unmeasured | None]:
+    """The size of a picture or video, or why it has none: no reason to refuse the file (V9)."""
+    if not media_type.startswith(("image/", "video/")):
+        return None, None
+    try:
+        told = await run_light(parts, "asset-ratio", {"media_type": media_type}, _chunks(file), wait_s=_MEASURE_WAIT_S)
+    except ApiError as error:
+        return None, Unmeasured(code=error.code, message=error.message, hint="Upload the file again to measure it.")
+    if not told.ok:
+        wrong = told.errors[0]
+        return None, Unmeasured(code=wrong.code, message=wrong.message, hint=wrong.hint)
+    return _SIZE.validate_python(told.result), None
+
+
+async def _chunks(file: Path) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(file.open, "rb") as opened:
+        while chunk := await asyncio.to_thread(opened.read, _CHUNK_BYTES):
+            yield chunk
+
+
 def _view(asset: storage.AssetVersion) -> AssetView:
     return AssetView(
         name=asset.stored.name,
@@ -125,5 +167,7 @@ def _view(asset: storage.AssetVersion) -> AssetView:
         media_type=asset.stored.media_type,
         size_bytes=asset.stored.size_bytes,
         sha256=asset.stored.sha256,
+        width_px=asset.size.width_px if asset.size else None,
+        height_px=asset.size.height_px if asset.size else None,
         updated_at_ms=asset.created_at_ms,
     )

@@ -21,6 +21,7 @@ from pagegate.storage.preview_artifacts import ArtifactUnavailable
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from pagegate.storage.runs import BatchTooLarge, IdempotencyKeyReused, JobQueueFull
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
+from pagegate.storage.screenshots import GroupNotFound, ScreenshotLaneFull
 from pagegate.storage.users import LastAdmin, LoginTaken
 from pagegate.storage.workspaces import LastOwner
 
@@ -95,6 +96,31 @@ REFUSALS: dict[str, Refusal] = {
     "PAGE_CHANGED": Refusal(
         409, "The page has changed in the meantime.", "Read the page again and start from that version."
     ),
+    # visual edits
+    "VISUAL_EDIT_STALE": Refusal(
+        409, "The page is not the one that the edits were made for.", "List its nodes again, and make the edits again."
+    ),
+    "VISUAL_EDIT_NODE_UNKNOWN": Refusal(422, "The page has no such node.", "Use an id as the list names it."),
+    "VISUAL_EDIT_NOT_EDITABLE": Refusal(422, "This value may not be changed here.", "Use apply_page_edits."),
+    "VISUAL_EDIT_OVERLAP": Refusal(422, "Two edits change the same place.", "Send one edit for each node."),
+    "VISUAL_EDIT_VALUE_INVALID": Refusal(422, "This value cannot stand there.", "Send another value."),
+    "VISUAL_EDIT_NO_CHANGE": Refusal(422, "The page has these values already.", "Send edits that change something."),
+    "VISUAL_EDIT_BREAKS_PAGE": Refusal(
+        422,
+        "The page could not be read any more after the edit.",
+        "Make the edit in the source, with apply_page_edits.",
+    ),
+    "VISUAL_EDIT_SOURCE_UNREADABLE": Refusal(422, "The page's source cannot be read.", "Correct the source first."),
+    "VISUAL_EDIT_TOO_LARGE": Refusal(422, "The page is too large for this.", "Split it into components."),
+    # the Runtime's light tools
+    "RUNTIME_ADMISSION_FULL": Refusal(429, "Every Runtime has its limit in flight.", "Try again in a few seconds."),
+    "RUNTIME_VITE_QUEUE_FULL": Refusal(429, "The Runtime's queue is full.", "Try again in a few seconds."),
+    "RUNTIME_VITE_QUEUE_TIMEOUT": Refusal(429, "The Runtime had no slot in time.", "Try again in a few seconds."),
+    "RUNTIME_UNREACHABLE": Refusal(503, "The Runtime does not answer.", "Try again in a few seconds."),
+    "RUNTIME_REQUEST_TIMEOUT": Refusal(504, "The Runtime did not answer in time.", "Try again in a few seconds."),
+    "RUNTIME_LIGHT_TIMEOUT": Refusal(504, "The tool did not end in time.", "Try again later; nothing was changed."),
+    "RUNTIME_WORKER_LOST": Refusal(503, "The tool's process ended before it answered.", "Try again later."),
+    "RUNTIME_UNAVAILABLE": Refusal(503, "The Runtime could not do it.", "Try again in a few seconds."),
     # runs
     "TOOL_UNKNOWN": Refusal(422, "There is no such tool.", "Use create_project_page or apply_page_edits."),
     "TOOL_CALL_ID_DUPLICATE": Refusal(422, "Two calls have the same call_id.", "Give each call of a step its own."),
@@ -104,6 +130,22 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "IDEMPOTENCY_KEY_REUSED": Refusal(
         409, "This idempotency key was used for another request.", "Use a new key for a new request."
+    ),
+    # screenshots
+    "SCREENSHOT_GROUP_NOT_FOUND": Refusal(
+        404,
+        "There is no such group of screenshots, or you are not a member of its workspace.",
+        "Old ones are pruned; ask for the screenshots again.",
+    ),
+    "SCREENSHOT_NOT_FOUND": Refusal(404, "There is no such picture, or you are not a member of its workspace."),
+    "SCREENSHOT_VIEWPORT_INVALID": Refusal(
+        422, "This is not a viewport.", "Use width and height in CSS pixels from 16 to 8192, or a height of null."
+    ),
+    "PAGE_SCREENSHOT_GROUP_TOO_LARGE": Refusal(
+        422, "Too many pictures in one request.", "Ask for fewer pages or viewports at a time."
+    ),
+    "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT": Refusal(
+        429, "Too many screenshots are waiting or running.", "Send the same request again in a while."
     ),
     # jobs and lanes
     "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`GET /lanes` names them; so does /openapi.json."),
@@ -120,9 +162,7 @@ REFUSALS: dict[str, Refusal] = {
     "TOO_MANY_STREAMS": Refusal(429, "Too many streams are open.", "Close some, or poll with format=json."),
     # not the client's fault
     "RUNTIME_STATE_FULL": Refusal(503, "The store for previews is full.", "Try again in a minute."),
-    "RUNTIME_STATE_UNAVAILABLE": Refusal(
-        503, "The store for previews does not answer.", "Try again in a few seconds."
-    ),
+    "RUNTIME_STATE_UNAVAILABLE": Refusal(503, "The store for previews does not answer.", "Try again in a few seconds."),
     "DATABASE_UNAVAILABLE": Refusal(503, "The database cannot be reached.", "Try again in a few seconds."),
     "OBJECT_STORE_UNAVAILABLE": Refusal(
         503, "The object store does not answer.", "Send the same request again in a few seconds."
@@ -207,6 +247,8 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     JobQueueFull: "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
     PageChanged: "PAGE_CHANGED",
     JobNotFound: "JOB_NOT_FOUND",
+    GroupNotFound: "SCREENSHOT_GROUP_NOT_FOUND",
+    ScreenshotLaneFull: "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT",
     JobNotFailed: "JOB_NOT_FAILED",
     JobAlreadyRetried: "JOB_ALREADY_RETRIED",
     ResultDelivered: "JOB_RESULT_DELIVERED",

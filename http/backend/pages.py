@@ -105,8 +105,8 @@ async def list_pages(call: Call[ProjectParams, Nothing]) -> PageList:
 async def get_page(call: Call[PageParams, Nothing]) -> PageView:
     """A page with its current version."""
     async with call.parts.db.read() as tx:
-        page, project = await _page_of(tx, call.user, call.params.page_id)
-        version = await _version_of(tx, page.id, page.number)
+        page, project = await page_of(tx, call.user, call.params.page_id)
+        version = await version_of(tx, page.id, page.number)
     return _view(page, project, version)
 
 
@@ -114,7 +114,7 @@ async def get_page(call: Call[PageParams, Nothing]) -> PageView:
 async def list_page_versions(call: Call[PageParams, Nothing]) -> VersionList:
     """List a page's versions, newest first."""
     async with call.parts.db.read() as tx:
-        page, _ = await _page_of(tx, call.user, call.params.page_id)
+        page, _ = await page_of(tx, call.user, call.params.page_id)
         found = await storage.list_versions(tx, page.id)
     return VersionList(versions=[_version_entry(version) for version in found])
 
@@ -123,8 +123,8 @@ async def list_page_versions(call: Call[PageParams, Nothing]) -> VersionList:
 async def get_page_version(call: Call[VersionParams, Nothing]) -> VersionView:
     """One version of a page, with its source and verdict."""
     async with call.parts.db.read() as tx:
-        page, _ = await _page_of(tx, call.user, call.params.page_id)
-        return _version_view(await _version_of(tx, page.id, call.params.number))
+        page, _ = await page_of(tx, call.user, call.params.page_id)
+        return _version_view(await version_of(tx, page.id, call.params.number))
 
 
 @pages.route(
@@ -136,8 +136,8 @@ async def get_page_version(call: Call[VersionParams, Nothing]) -> VersionView:
 async def get_page_picture(call: Call[VersionParams, Nothing]) -> web.StreamResponse:
     """The picture that was taken when the version was checked."""
     async with call.parts.db.read() as tx:
-        page, _ = await _page_of(tx, call.user, call.params.page_id)
-        version = await _version_of(tx, page.id, call.params.number)
+        page, _ = await page_of(tx, call.user, call.params.page_id)
+        version = await version_of(tx, page.id, call.params.number)
     if version.picture_key is None:
         raise ApiError("PICTURE_NOT_FOUND")
     sha256 = version.picture_key.rpartition("/")[2].removesuffix(".png")
@@ -160,7 +160,7 @@ async def get_page_picture(call: Call[VersionParams, Nothing]) -> web.StreamResp
 async def delete_page(call: Call[PageParams, Nothing]) -> Nothing:
     """Delete a page; it keeps its code and versions and can be brought back."""
     async with call.parts.db.write() as tx:
-        page, _ = await _page_of(tx, call.user, call.params.page_id, write=True)
+        page, _ = await page_of(tx, call.user, call.params.page_id, write=True)
         await storage.delete_page(tx, page.id)
     return Nothing()
 
@@ -174,8 +174,8 @@ async def bring_back_page(call: Call[PageParams, Nothing]) -> PageView:
             raise ApiError("PAGE_NOT_FOUND")
         await project_of(tx, call.user, project_id, need="editor", not_found="PAGE_NOT_FOUND")
         await storage.bring_back_page(tx, call.params.page_id)
-        page, project = await _page_of(tx, call.user, call.params.page_id)
-        version = await _version_of(tx, page.id, page.number)
+        page, project = await page_of(tx, call.user, call.params.page_id)
+        version = await version_of(tx, page.id, page.number)
     return _view(page, project, version)
 
 
@@ -187,8 +187,8 @@ async def bring_back_page(call: Call[PageParams, Nothing]) -> PageView:
 async def restore_page_version(call: Call[VersionParams, Restore]) -> PageView:
     """Save an earlier version once more, as the newest, with the verdict and the component versions it had."""
     async with call.parts.db.write() as tx:
-        page, project = await _page_of(tx, call.user, call.params.page_id, write=True)
-        old = await _version_of(tx, page.id, call.params.number)
+        page, project = await page_of(tx, call.user, call.params.page_id, write=True)
+        old = await version_of(tx, page.id, call.params.number)
         again = storage.NewVersion(
             source=old.source,
             title=old.title,
@@ -201,12 +201,13 @@ async def restore_page_version(call: Call[VersionParams, Restore]) -> PageView:
             created_by=call.user.user_id,
         )
         number = await storage.add_page_version(tx, page.id, call.body.base_version, again)
-        page, _ = await _page_of(tx, call.user, page.id)
-        version = await _version_of(tx, page.id, number)
+        page, _ = await page_of(tx, call.user, page.id)
+        version = await version_of(tx, page.id, number)
     return _view(page, project, version)
 
 
-async def _page_of(tx: Tx, caller: Caller, page_id: int, *, write: bool = False) -> tuple[storage.Page, Project]:
+async def page_of(tx: Tx, caller: Caller, page_id: int, *, write: bool = False) -> tuple[storage.Page, Project]:
+    """A page with its project. Raises `PAGE_NOT_FOUND`, `ROLE_REQUIRED`."""
     page = await storage.find_page(tx, page_id)
     if page is None:
         raise ApiError("PAGE_NOT_FOUND")
@@ -214,7 +215,8 @@ async def _page_of(tx: Tx, caller: Caller, page_id: int, *, write: bool = False)
     return page, await project_of(tx, caller, page.project_id, need, not_found="PAGE_NOT_FOUND")
 
 
-async def _version_of(tx: Tx, page_id: int, number: int) -> storage.PageVersion:
+async def version_of(tx: Tx, page_id: int, number: int) -> storage.PageVersion:
+    """Raises `PAGE_VERSION_NOT_FOUND`."""
     version = await storage.find_version(tx, page_id, number)
     if version is None:
         raise ApiError("PAGE_VERSION_NOT_FOUND")

@@ -54,6 +54,7 @@ class BackendParts:
     state: RuntimeState
     agent_runs: pykka.ActorRef[Any]  # the AgentRuns actor
     job_control: pykka.ActorRef[Any]  # the JobControl actor
+    admission: pykka.ActorRef[Any]  # the RuntimeAdmission actor
     tickets: Tickets
     feed: RunFeed
     limits: ApiLimits

@@ -68,7 +68,7 @@ class AcceptedRun(Shown):
 async def submit_tool_calls(call: Call[ProjectParams, StepOfCalls]) -> AcceptedRun:
     """Send one step's calls through the gate."""
     step, limits = call.body, call.parts.limits
-    key = _idempotency_key(step, call.request.headers.get(IDEMPOTENCY_KEY_HEADER))
+    key = idempotency_key(step.idempotency_key, call.request.headers.get(IDEMPOTENCY_KEY_HEADER))
     async with call.parts.db.read() as tx:
         await project_of(tx, call.user, call.params.project_id, need="editor")
     refuse_step(step.calls, batch_size_max=limits.batch_size_max, source_bytes_max=limits.source_bytes_max)
@@ -80,12 +80,13 @@ async def submit_tool_calls(call: Call[ProjectParams, StepOfCalls]) -> AcceptedR
     return AcceptedRun(run_id=started.run_id, status=run.status, created=started.created)
 
 
-def _idempotency_key(step: StepOfCalls, header: str | None) -> str | None:
+def idempotency_key(said: str | None, header: str | None) -> str | None:
+    """The key of the body or of the header. Raises `REQUEST_INVALID` when they differ."""
     if header is None:
-        return step.idempotency_key
+        return said
     header = header.strip()
     if not 1 <= len(header) <= 200 or not header.isprintable():
         raise ApiError("REQUEST_INVALID", f"{IDEMPOTENCY_KEY_HEADER}: 1 to 200 printable characters are needed.")
-    if step.idempotency_key not in {None, header}:
+    if said not in {None, header}:
         raise ApiError("REQUEST_INVALID", f"{IDEMPOTENCY_KEY_HEADER} and idempotency_key differ.", "Send one of them.")
     return header

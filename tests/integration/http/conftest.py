@@ -3,10 +3,12 @@
 Behind it are the real runs; the job queue is played by an actor that executes nothing.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import aiohttp
@@ -18,10 +20,14 @@ from prometheus_client import CollectorRegistry
 from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
+from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.previews import Previews
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
+from pagegate.runtime.client import RuntimeUnavailable
+from pagegate.runtime.contract import CompileRequest, CompileResult, LightRequest, LightResult, LightTool
 from pagegate.storage.engine import Database
 from pagegate.storage.jobs import PAGE_MUTATION
 from pagegate.storage.objects import Objects
@@ -29,6 +35,7 @@ from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.runtime_state import MemoryState
 from pagegate.storage.users import create_user, issue_token
 from pagegate.storage.workspaces import create_workspace, put_member
+from tests.integration.runtime.lighting import LightTools
 
 
 class Queue(kernel.Actor):
@@ -40,6 +47,34 @@ class Queue(kernel.Actor):
 
     async def on_receive(self, message: Any) -> None:
         self.heard.append(message)
+
+
+class LightRuntimes:
+    """In the place of Runtimes: out of reach until a test gives it a worker's light tools."""
+
+    def __init__(self) -> None:
+        self.tools: LightTools | None = None
+        self.asked: list[LightRequest] = []
+
+    async def light(
+        self, url: str, tool: LightTool, request: LightRequest, file: AsyncIterator[bytes] | None, *, timeout_s: float
+    ) -> LightResult:
+        self.asked.append(request)
+        if self.tools is None:
+            raise RuntimeUnavailable("RUNTIME_UNREACHABLE", "nobody listens at 10.0.0.9")
+        with NamedTemporaryFile() as whole:
+            if file is not None:
+                async for chunk in file:
+                    whole.write(chunk)
+                whole.flush()
+            answer = await asyncio.to_thread(self.tools.run, tool, request.input, Path(whole.name) if file else None)
+        return LightResult(ok=not answer["errors"], errors=answer["errors"], result=answer["result"])
+
+    async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
+        raise RuntimeUnavailable("RUNTIME_UNREACHABLE", "nobody listens")
+
+    async def delete_output(self, url: str, output_id: str) -> None:
+        return
 
 
 @dataclass
@@ -97,6 +132,7 @@ class World:
 
     parts: BackendParts
     queue_heard: list[Any]
+    runtimes: LightRuntimes
     server: TestServer
     http: aiohttp.ClientSession
     admin: Person
@@ -141,8 +177,13 @@ def queue_heard() -> list[Any]:
 
 
 @pytest.fixture
+def runtimes() -> LightRuntimes:
+    return LightRuntimes()
+
+
+@pytest.fixture
 async def parts(
-    sqlite_url: str, tmp_path: Path, rsa_key: rsa.RSAPrivateKey, queue_heard: list[Any]
+    sqlite_url: str, tmp_path: Path, rsa_key: rsa.RSAPrivateKey, queue_heard: list[Any], runtimes: LightRuntimes
 ) -> AsyncIterator[BackendParts]:
     db = await Database.open(sqlite_url)
     feed = RunFeed()
@@ -156,19 +197,23 @@ async def parts(
         on_end=lambda: queue.tell("a job ended"),
     )
     state = MemoryState(max_bytes=1024 * 1024)
+    admission = RuntimeAdmission.start(runtimes, ["http://10.0.0.9"], {"check": 1, "light": 1})
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
-        artifacts=PreviewArtifacts(state),
+        artifacts=artifacts,
+        previews=Previews(db, artifacts, tickets, "http://runtime.test"),
         state=state,
         agent_runs=agent_runs,
         job_control=job_control,
-        tickets=Tickets(rsa_key, "test-key"),
+        admission=admission,
+        tickets=tickets,
         feed=feed,
         limits=LIMITS,
         registry=CollectorRegistry(),
         render_workers=1,
     )
+    await kernel.stop(admission)
     await kernel.stop(job_control)
     await kernel.stop(agent_runs)
     await kernel.stop(queue)
@@ -176,7 +221,7 @@ async def parts(
 
 
 @pytest.fixture
-async def world(parts: BackendParts, queue_heard: list[Any]) -> AsyncIterator[World]:
+async def world(parts: BackendParts, queue_heard: list[Any], runtimes: LightRuntimes) -> AsyncIterator[World]:
     server = TestServer(make_app(parts))
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
@@ -196,6 +241,7 @@ async def world(parts: BackendParts, queue_heard: list[Any]) -> AsyncIterator[Wo
         yield World(
             parts=parts,
             queue_heard=queue_heard,
+            runtimes=runtimes,
             server=server,
             http=http,
             nobody=Person(http, base, 0, None),

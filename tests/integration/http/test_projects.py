@@ -138,8 +138,11 @@ async def test_a_file_is_uploaded_downloaded_and_replaced(world: World) -> None:
         "media_type": "image/svg+xml",
         "size_bytes": len(SVG),
         "sha256": hashlib.sha256(SVG).hexdigest(),
+        "width_px": None,
+        "height_px": None,
         "updated_at_ms": saved.body["updated_at_ms"],
         "added": True,
+        "unmeasured": saved.body["unmeasured"],
     }
     assert (await world.editor.put(path, data=SVG)).body["added"] is False
     replaced = await world.editor.put(path, data=SVG + b"\n")

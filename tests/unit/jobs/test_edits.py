@@ -28,6 +28,13 @@ def test_an_edit_written_with_lf_fits_a_page_saved_with_crlf_and_the_page_keeps_
     assert apply_edits("one\r\ntwo\r\nthree", [("one\ntwo", "1\n2")]) == "1\r\n2\r\nthree"
 
 
+def test_an_edit_changes_no_byte_outside_of_its_place_whatever_line_ends_the_page_mixes() -> None:
+    mixed = "a\r\nb\nc\r\nd\ne\r\nf"
+    assert apply_edits(mixed, [("c", "C")]) == mixed.replace("c", "C")
+    assert apply_edits(mixed, [("b\nc\nd", "b\nC\nD\nd")]) == "a\r\nb\nC\r\nD\r\nd\ne\r\nf"
+    assert apply_edits("\ufeff" + mixed, [("e\nf", "e")]) == "\ufeff" + mixed[:-3]
+
+
 def test_replacements_are_literal() -> None:
     assert apply_edits("a.b", [("a.b", r"\1$&")]) == r"\1$&"
 
