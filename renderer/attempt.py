@@ -67,7 +67,9 @@ class Attempt:
             self._gate,
             too_many_dialogs=lambda: self._end("stuck"),
             left=lambda: self._end("left"),
+            looping=self._end_early,
         )
+        self._settling: Settling | None = None
         self._interrupt = Interrupt(self._fresh.cdp)
         self._phase: StuckPhase = ""
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
@@ -94,6 +96,10 @@ class Attempt:
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
+
+    def _end_early(self) -> None:
+        if self._settling is not None:
+            self._settling.end_early()
 
     async def _conclude(self, looking: "asyncio.Task[None]") -> None:
         faulty = self._ending.done() and isinstance(self._ending.result(), AttemptError)
@@ -142,6 +148,7 @@ class Attempt:
         self._stage.handler = self._gate.handle
         self._hearing.attach(self._fresh)
         settling = Settling(self._stage, questions, self._gate, self._options, scroll_to_px=scroll_to_px)
+        self._settling = settling
         await self._set_viewport()
         self._phase = "load"
         await self._navigate()

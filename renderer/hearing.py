@@ -22,6 +22,7 @@ DOMAINS = ("Runtime", "Log", "Page", "Audits", "Debugger")
 DIALOGS_MAX = 100  # a page that asks this often asks for ever
 
 _PLACEHOLDER = re.compile(r"%[sdifoOc%]")
+_LOOPS = re.compile(r"Maximum (?:update depth|recursive updates) exceeded")  # react, vue
 _LOCAL_FILE = re.compile(
     r"(?:Not allowed to load local resource: |Fetch API cannot load )(file:\S+?)\.?(?:\s|$)", re.IGNORECASE
 )
@@ -29,12 +30,19 @@ _LOCAL_FILE = re.compile(
 
 class Hearing:
     """Writes what it hears into `seen`. Calls once each: `too_many_dialogs` when a page never stops asking, `left` when
-    its document is gone."""
+    its document is gone, `looping` when its framework says that it updates itself for ever."""
 
     def __init__(
-        self, seen: Observation, gate: Gate, *, too_many_dialogs: Callable[[], None], left: Callable[[], None]
+        self,
+        seen: Observation,
+        gate: Gate,
+        *,
+        too_many_dialogs: Callable[[], None],
+        left: Callable[[], None],
+        looping: Callable[[], None] = lambda: None,
     ) -> None:
         self._seen, self._gate, self._too_many_dialogs, self._left = seen, gate, too_many_dialogs, left
+        self._looping: Callable[[], None] | None = looping
         self._document: str | None = None  # the loader of the page's own document
         self.heard = 0  # goes up with every console call
 
@@ -60,6 +68,9 @@ class Hearing:
         stack = event.get("stackTrace")
         url, line, column = _place(stack)
         text = format_arguments(event.get("args", []))
+        if self._looping is not None and _LOOPS.search(text):
+            self._looping()
+            self._looping = None
         kind = str(event.get("type", "log"))
         message = ConsoleMessage(kind, clip(text), clip(url), line, column, clip(stack_text(stack)))
         add(self._seen, self._seen.console, message)

@@ -46,7 +46,13 @@ class VirtualTime:
     def __init__(self, cdp: CDPSession) -> None:
         self._cdp = cdp
         self._spent = asyncio.Event()
+        self._enough = False
         cdp.on("Emulation.virtualTimeBudgetExpired", lambda _event: self._spent.set())
+
+    def end_early(self) -> None:
+        """No more time is needed: the page has shown that it never comes to rest, and was told why."""
+        self._enough = True
+        self._spent.set()
 
     async def stop(self, start_ms: int | None = None) -> None:
         policy: dict[str, Any] = {"policy": "pause"}
@@ -61,6 +67,8 @@ class VirtualTime:
 
         False when `real_max_s` were not enough (the network, or heavy work); time stands still again either way.
         """
+        if self._enough:
+            return True
         self._spent.clear()
         policy = {
             "policy": "pauseIfNetworkFetchesPending",
@@ -76,6 +84,8 @@ class VirtualTime:
         except TimeoutError:
             await self.stop()
             return False
+        if self._enough:
+            await self.stop()
         return True
 
 
@@ -92,6 +102,10 @@ class Settling:
         stage.fresh.cdp.on("Page.loadEventFired", lambda _event: self._loaded.set())
         # A script that does not answer by then is the watch's business; this is only so that nothing waits for ever.
         self._patience_s = options.stuck_after_s + 5.0
+
+    def end_early(self) -> None:
+        """Look at the page as it is now: an update that triggers itself for ever changes nothing that is seen."""
+        self._time.end_early()
 
     @property
     def loaded(self) -> bool:

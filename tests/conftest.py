@@ -19,6 +19,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     simulation.addoption("--seeds", type=int, default=3, help="how many seeds to try, from 0 (default 3)")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded as a `table`: figures that a reader of the run wants to see, also when all is green."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    for report in reports:
+        for name, text in getattr(report, "user_properties", ()):
+            if name == "table":
+                terminalreporter.write_sep("-", report.nodeid.rpartition("::")[2])
+                terminalreporter.write_line(str(text))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         one = metafunc.config.getoption("seed")

@@ -5,7 +5,7 @@ the source's own text. All of it may be missing; then a finding simply has no li
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Self
@@ -132,6 +132,15 @@ class Evidence:
                     return position_in(path, contents[path], use.start())
         return None
 
+    def from_cycle(self) -> Position | None:
+        """Where a component shows itself, or one that shows it again: the tag that closes the circle."""
+        uses = {path: list(_uses_of(path, text)) for path, text in (self.map.contents if self.map else {}).items()}
+        for start in sorted(uses, key=lambda path: not path.startswith("pages/")):
+            found = _closing_tag(start, uses, (start,))
+            if found and self.map:
+                return position_in(found[0], self.map.contents[found[0]], found[1])
+        return None
+
     def from_text(self, *needles: str, component: str | None = None) -> Position | None:
         """Where the author wrote one of these, the first that is found; in `component`'s own source if it is named."""
         contents = self.map.contents if self.map else {}
@@ -140,8 +149,34 @@ class Evidence:
             for path in files:
                 at = contents[path].find(needle)
                 if at >= 0:
-                    return position_in(path, contents[path], at)
+                    return position_in(path, contents[path], at + len(needle) - len(needle.lstrip("\n")))
         return None
+
+
+_IMPORT = re.compile(r"""import\s+(\w+)\s+from\s+["']@((?:components|pages)/[\w.-]+?\.(?:vue|tsx))["']""")
+
+
+def _uses_of(path: str, text: str) -> Iterator[tuple[str, int]]:
+    """(module, offset of its tag) of the components a module shows; a Vue component is known to itself by its file."""
+    imported = {found[1]: found[2] for found in _IMPORT.finditer(text)}
+    if path.endswith(".vue"):
+        imported.setdefault(path.rpartition("/")[2].removesuffix(".vue"), path)
+    for name, module in imported.items():
+        used = re.search(rf"<(?:{re.escape(name)}|{re.escape(kebab(name))})(?=[\s/>])", text)
+        if used:
+            yield module, used.start()
+
+
+def _closing_tag(
+    path: str, uses: Mapping[str, list[tuple[str, int]]], trail: tuple[str, ...]
+) -> tuple[str, int] | None:
+    for module, offset in uses.get(path, []):
+        if module in trail:
+            return path, offset
+        found = _closing_tag(module, uses, (*trail, module))
+        if found:
+            return found
+    return None
 
 
 def _decoded(png: bytes | None) -> Image.Image | None:

@@ -109,6 +109,8 @@ def _position_of(evidence: Evidence, error: PageError) -> Position | None:
     position = evidence.from_stack(error.stack, error.url, error.line, error.column)
     if position:
         return position
+    if "Maximum call stack" in error.message:
+        return evidence.from_cycle()
     for pattern, needles in _ABOUT:
         if re.search(pattern, error.message):
             return evidence.from_text(*needles) or _root_position(evidence)

@@ -211,7 +211,8 @@ def _is_thrown_too(evidence: Evidence, message: ConsoleMessage) -> bool:
 
 
 _MARKED = re.compile(r'data-pg-loc="([^"]+)"')
-_PROP_CODES = {"PROP_MISSING": False, "PROP_INVALID": True}  # is the prop given where the fault is?
+# Is the attribute given where the fault is?
+_ATTRIBUTE_CODES = {"PROP_MISSING": False, "PROP_INVALID": True, "ATTRIBUTE_LOST": True}
 
 
 def _judge(evidence: Evidence, message: ConsoleMessage, text: str, component_in: re.Pattern[str]) -> Finding:
@@ -222,8 +223,9 @@ def _judge(evidence: Evidence, message: ConsoleMessage, text: str, component_in:
         matched = rule.pattern.search(text)
         if matched:
             position = None
-            if component and rule.code in _PROP_CODES:
-                position = evidence.from_tag(component, matched[1], given=_PROP_CODES[rule.code])
+            if component and rule.code in _ATTRIBUTE_CODES:
+                attribute = matched[1].partition(",")[0]
+                position = evidence.from_tag(component, attribute, given=_ATTRIBUTE_CODES[rule.code])
             position = position or _position_of(evidence, message, rule.needles(matched), component)
             return finding(rule.code, rule.severity, _sentence(text, component), rule.hint, position=position)
     position = _position_of(evidence, message, (), component)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pagegate.renderer.contract import Finding
 from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in
-from pagegate.renderer.diagnosis.pixels import is_pale
+from pagegate.renderer.diagnosis.pixels import is_even, is_pale
 from pagegate.renderer.sourcemap import Position
 
 _LARGE_PX = 48.0
@@ -18,7 +18,16 @@ _SIDES = {
 
 
 def find(evidence: Evidence) -> list[Finding]:
-    return [*_overflows(evidence), *_cuts(evidence), *_overlaps(evidence), *_glyphs(evidence), *_icons(evidence)]
+    return [
+        *_overflows(evidence),
+        *_cuts(evidence),
+        *_overlaps(evidence),
+        *_crowded(evidence),
+        *_covered(evidence),
+        *_glyphs(evidence),
+        *_icons(evidence),
+        *_too_tall(evidence),
+    ]
 
 
 def _canvas_of(evidence: Evidence) -> str:
@@ -89,6 +98,8 @@ def _hiding_rule(evidence: Evidence, spot: Spot) -> Position | None:
 def _overlaps(evidence: Evidence) -> list[Finding]:
     found = []
     for answer in evidence.answers("overlap"):
+        if answer.get("itself"):
+            continue
         spot = Spot.of(answer)
         others = [Spot.of(other) for other in answer["others"][:3] if not _is_ornament(evidence, other, answer)]
         if not others or _is_ornament(evidence, answer, answer["others"][0]):
@@ -104,6 +115,58 @@ def _overlaps(evidence: Evidence) -> list[Finding]:
             )
         )
     return found
+
+
+def _crowded(evidence: Evidence) -> list[Finding]:
+    """Lines of one text that are printed over each other."""
+    return [
+        finding(
+            "TEXT_OVERLAP",
+            "warning",
+            f'The lines of "{spot.text}" are printed over each other.',
+            "Give it a larger `line-height`.",
+            spot=spot,
+        )
+        for spot in (Spot.of(answer) for answer in evidence.answers("overlap") if answer.get("itself"))
+    ]
+
+
+def _covered(evidence: Evidence) -> list[Finding]:
+    """Text under something opaque. Where all of it is covered, the picture must agree."""
+    found = []
+    for answer in evidence.answers("cover"):
+        spot, cover = Spot.of(answer), Spot.of(answer["cover"])
+        if answer["whole"]:
+            if evidence.image is not None and not is_even(evidence.image, answer["paint"]["lines"]):
+                continue
+            code, how = "TEXT_UNREADABLE", "cannot be read: nothing of it is painted, it lies under"
+        else:
+            code, how = "TEXT_OVERLAP", "is partly covered by"
+        found.append(
+            finding(
+                code,
+                "warning",
+                f'"{spot.text}" {how} {cover.path}{cover.at}.',
+                "Check `z-index`, widths, negative margins, and what covers this place.",
+                spot=spot,
+            )
+        )
+    return found
+
+
+def _too_tall(evidence: Evidence) -> list[Finding]:
+    """A page that decides its own height, and is taller than a picture may be (R11)."""
+    seen = evidence.seen
+    if not seen.cut:
+        return []
+    return [
+        finding(
+            "PAGE_TOO_TALL",
+            "warning",
+            f"The page is {seen.page_height_px} px tall or more; its picture ends at {seen.png_height_px} px.",
+            "Split the page, or show a bounded part of an endless list with a button for more.",
+        )
+    ]
 
 
 def _is_ornament(evidence: Evidence, one: dict[str, Any], other: dict[str, Any]) -> bool:

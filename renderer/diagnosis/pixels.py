@@ -4,6 +4,7 @@ The ground of a text is what is painted there (a gradient, a photo, a sibling ly
 picture and never guessed from the colours of ancestors.
 """
 
+from itertools import pairwise
 from math import ceil
 from typing import Any, cast
 
@@ -24,6 +25,9 @@ _LARGE_PX = 40.0
 _CONTRAST_PLAINLY_FINE = 3.0
 _VISIBLE_SHARE_MIN = 0.1  # of a line's pixels: a ground fills most of a line, so a text that shows leaves far more
 _COLOURS_MAX = 2048
+_LOST_SHARE_MAX = 0.34  # of a line's length: more than that and the words are gone, not a letter at an edge
+_PIECE_EM = 1.5
+_PIECES_MAX = 16
 
 
 def is_blank(image: Image.Image) -> bool:
@@ -69,7 +73,7 @@ def find(evidence: Evidence) -> list[Finding]:
         if worst is not None:
             why = f"its colour hardly differs from what is painted behind it (contrast {worst:.2f} to 1)"
             hint = "Choose a text colour that stands out from the ground that is really painted there."
-        elif not text["turned"] and _is_hidden(image, text):
+        elif not text["turned"] and is_even(image, text["lines"]):
             why = "nothing of it is painted, so something lies over it"
             hint = "Check `z-index`, stacking, and what covers this place."
         else:
@@ -79,9 +83,9 @@ def find(evidence: Evidence) -> list[Finding]:
     return found
 
 
-def _is_hidden(image: Image.Image, text: dict[str, Any]) -> bool:
-    """Whether the place of a text shows one even surface."""
-    boxes = [box for box in (_pixels_of(image, *line) for line in text["lines"]) if box is not None]
+def is_even(image: Image.Image, lines: list[list[float]]) -> bool:
+    """Whether the places of a text's lines show one even surface."""
+    boxes = [box for box in (_pixels_of(image, *line) for line in lines) if box is not None]
     return bool(boxes) and all(_span(band) <= _SAME_PX_STEP for box in boxes for band in image.crop(box).split())
 
 
@@ -94,7 +98,9 @@ def _unreadable(image: Image.Image, text: dict[str, Any]) -> float | None:
         box = _pixels_of(image, *line)
         if box is None:
             continue
-        contrast = _line_contrast(image.crop(box), (red, green, blue), float(text["alpha"]), needed)
+        contrast = _piecewise_contrast(
+            image.crop(box), (red, green, blue), float(text["alpha"]), needed, piece_px=_PIECE_EM * float(text["size"])
+        )
         if contrast is None:
             return None
         worst = contrast if worst is None else min(worst, contrast)
@@ -124,6 +130,28 @@ def _needed(size_px: float, *, faded: bool) -> float:
     if faded:
         return _CONTRAST_FADED_MIN
     return _CONTRAST_LARGE_MIN if size_px >= _LARGE_PX else _CONTRAST_MIN
+
+
+def _piecewise_contrast(
+    line: Image.Image, colour: Colour, alpha: float, needed: float, *, piece_px: float
+) -> float | None:
+    """The contrast of a line of which too much is lost; a ground may change below it (a picture, a bar half full)."""
+    whole = _line_contrast(line, colour, alpha, needed)
+    if whole is not None:
+        return whole
+    count = min(_PIECES_MAX, int(line.width / piece_px))
+    if count < 3 or _has_one_ground(line):
+        return None
+    edges = [round(i * line.width / count) for i in range(count + 1)]
+    pieces = [line.crop((left, 0, right, line.height)) for left, right in pairwise(edges)]
+    lost = [c for c in (_line_contrast(piece, colour, alpha, needed) for piece in pieces) if c is not None]
+    return min(lost) if len(lost) > count * _LOST_SHARE_MAX else None
+
+
+def _has_one_ground(line: Image.Image) -> bool:
+    """Most lines lie on one even colour; nothing changes below them."""
+    colours = _colours_of(line)
+    return max(colours)[0] >= 0.55 * sum(count for count, _ in colours)
 
 
 def _line_contrast(line: Image.Image, colour: Colour, alpha: float, needed: float) -> float | None:

@@ -23,6 +23,7 @@ FILES: Final = (
     "clipping.js",
     "overlap.js",
     "contrast.js",
+    "cover.js",
     "media.js",
     "glyphs.js",
     "report.js",

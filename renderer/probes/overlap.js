@@ -2,6 +2,7 @@
 // stack, a watermark, or the same words twice (a shadow, a glitch) is no accident.
 
 const OVERLAPS_MAX = 40;
+const CROWDED_SHARE = 0.4;
 
 function shownLines(runs) {
   const lines = [];
@@ -22,6 +23,26 @@ function collide(a, b) {
   const both = meet(inkA, inkB);
   const lower = Math.min(inkA.y1 - inkA.y0, inkB.y1 - inkB.y0);
   return both.y1 - both.y0 > Math.max(2, lower * 0.25) ? both : null;
+}
+
+// A reading beside its character (ruby) belongs there, however close it stands.
+function annotates(a, b) {
+  const ruby = a.item.el.closest("ruby");
+  return Boolean(ruby) && ruby === b.item.el.closest("ruby");
+}
+
+// Lines of one text, too close for their letters: a line height of a half, say. Tight display type is closer than its
+// boxes, but its letters do not meet.
+function meetsItself(run) {
+  if (run.lines.length < 2 || run.item.style.writingMode !== "horizontal-tb" || run.item.turned) return null;
+  for (let i = 1; i < run.lines.length; i += 1) {
+    const [upper, lower] = [inkOf(run, run.lines[i - 1]), inkOf(run, run.lines[i])];
+    const both = meet(upper, lower);
+    const step = lower.y0 - upper.y0;
+    if (step < 1 || both.x1 - both.x0 <= run.size) continue;
+    if (both.y1 - both.y0 > (lower.y1 - lower.y0) * CROWDED_SHARE) return both;
+  }
+  return null;
 }
 
 // Outside the viewport nothing can be hit: there, a text on its own opaque lifted panel counts as covering.
@@ -84,17 +105,25 @@ function probeOverlap({ runs }) {
   for (let i = 0; i < lines.length && found.size < OVERLAPS_MAX; i += 1) {
     for (let j = i + 1; j < lines.length && lines[j].seen.y0 < lines[i].seen.y1; j += 1) {
       const [a, b] = lines[i].run.item.order <= lines[j].run.item.order ? [lines[i], lines[j]] : [lines[j], lines[i]];
-      if (a.run.item === b.run.item || a.run.text === b.run.text) continue;
+      if (a.run.item === b.run.item || a.run.text === b.run.text || annotates(a.run, b.run)) continue;
       const key = `${a.run.item.order}/${b.run.item.order}`;
       if (found.has(key)) continue;
       const both = collide(a, b);
       if (both && bothShow(a, b, both)) found.set(key, [a.run, b.run, both]);
     }
   }
-  return byCulprit([...found.values()]).map(([culprit, others, both]) => ({
+  const crowded = runs
+    .filter((run) => !run.ornament && !run.item.svg && !run.item.shaped)
+    .map((run) => [run, meetsItself(run)])
+    .filter(([, both]) => both)
+    .map(([run, both]) => ({
+      order: run.item.order, ...where(run.item.el, both, run.text), paint: paintOf(run), others: [], itself: true,
+    }));
+  const pairs = byCulprit([...found.values()]).map(([culprit, others, both]) => ({
     order: culprit.item.order,
     ...where(culprit.item.el, both, culprit.text),
     paint: paintOf(culprit),
     others: others.map((run) => ({ paint: paintOf(run), ...where(run.item.el, run.lines[0], run.text) })),
   }));
+  return [...pairs, ...crowded.slice(0, OVERLAPS_MAX)];
 }

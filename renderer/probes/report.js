@@ -29,6 +29,7 @@ function report(input) {
   try {
     ask("overlap", () => probeOverlap(page));
     ask("contrast", () => probeContrast(page));
+    ask("cover", () => probeCover(page));
   } finally {
     document.adoptedStyleSheets = before;
   }

@@ -1,173 +1,30 @@
-"""The corpus, compiled by a real Runtime and looked at by real browsers: once for all tests of this folder.
+"""The corpus and the deck, looked at once for all tests of this folder.
 
 The first line of each page of `corpus/pages` says what must be found: `expect: nothing`, or `expect: CODE LINE` (the
-line may be left out, and may be `components/Name.tsx:3`), and `canvas: 1280xauto` where the page decides its height.
-An address below `/never/` never answers.
+line may be left out, and may be `components/Name.tsx:3`).
 """
 
 import asyncio
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
-from pagegate.renderer import isolation
-from pagegate.renderer.attempt import Attempt, Seen
-from pagegate.renderer.browser import BrowserHouse
-from pagegate.renderer.contract import Diagnosis, Viewport
-from pagegate.renderer.diagnosis import diagnose
-from pagegate.renderer.egress import MemoryOrigin, OriginResponse
-from pagegate.renderer.observation import Observation
-from pagegate.renderer.options import BrowserOptions
-from pagegate.renderer.probes import probe_steps
-from pagegate.renderer.stage import prepare
-from pagegate.runtime.contract import (
-    FRAMEWORK_OF_SUFFIX,
-    ArtifactManifest,
-    AssetRef,
-    Canvas,
-    CompileResult,
-    EntryPage,
-)
-from pagegate.runtime.sources import MemoryModuleSource
+from .judging import Judged, Project, judge_all
 
 CORPUS = Path(__file__).parent / "corpus"
 DECK = Path(__file__).parents[3] / "deploy" / "sample"
-LOOKS_AT_ONCE = 2
-ATTEMPTS_MAX = 4
 EXPECT = re.compile(r"expect: (\w+)(?: (?:(\S+):)?(\d+))?")
-MEDIA_TYPES = {".svg": "image/svg+xml", ".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of one page: its compile, and the look at it when that succeeded."""
-
-    compiled: CompileResult
-    seen: Observation | None = None
-    diagnosis: Diagnosis | None = None
-
-
-@dataclass(frozen=True)
-class Project:
-    """A folder with `pages/`, `components/` and `assets/`."""
-
-    folder: Path
-
-    @property
-    def pages(self) -> list[str]:
-        return sorted(f"pages/{path.name}" for path in (self.folder / "pages").iterdir())
-
-    def source(self, page: str) -> MemoryModuleSource:
-        paths = [path for kind in ("pages", "components") for path in (self.folder / kind).iterdir()]
-        modules = {f"{path.parent.name}/{path.name}": path.read_text(encoding="utf-8") for path in paths}
-        manifest = ArtifactManifest(
-            artifact_id=page,
-            entry=page,
-            framework=FRAMEWORK_OF_SUFFIX[Path(page).suffix],
-            modules=list(modules),
-            assets={path.name: _asset(path) for path in (self.folder / "assets").iterdir()},
-            entry_page=EntryPage(code=Path(page).stem),
-            canvas=Canvas(width_px=1280, height_px=self.height_px(page)),
-        )
-        return MemoryModuleSource(manifest, modules)
-
-    def height_px(self, page: str) -> int | None:
-        first_line = (self.folder / page).read_text(encoding="utf-8").partition("\n")[0]
-        return None if "canvas: 1280xauto" in first_line else 720
-
-    def served(self) -> dict[str, OriginResponse]:
-        return {f"/assets/{path.name}": _file(path) for path in (self.folder / "assets").iterdir()}
-
-
-def _asset(path: Path) -> AssetRef:
-    return AssetRef(media_type=MEDIA_TYPES[path.suffix], sha256="0" * 64, size_bytes=path.stat().st_size)
-
-
-def _file(path: Path) -> OriginResponse:
-    return OriginResponse(200, MEDIA_TYPES.get(path.suffix, "application/octet-stream"), path.read_bytes())
-
-
-class PatientOrigin(MemoryOrigin):
-    """Answers what it has, and nothing at all for `/never/…`."""
-
-    async def get(self, path_and_query: str) -> OriginResponse:
-        if path_and_query.startswith("/never/"):
-            await asyncio.Event().wait()
-        return await super().get(path_and_query)
-
-
-class Judges:
-    """One Runtime and one house of browsers for every page."""
-
-    def __init__(self, runtime: RuntimeSystem, house: BrowserHouse) -> None:
-        self._runtime, self._house = runtime, house
-        self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
-
-    async def judge(self, project: Project, page: str) -> Judged:
-        async with self._looks:
-            compiled = await self._runtime.compile(page, project.source(page))
-            if compiled.output is None:
-                return Judged(compiled)
-            output = self._runtime.outputs.find(compiled.output.output_id)
-            assert output is not None
-            served = {f"/{name}": self._answer(name, body) for name, body in output.files.items()}
-            seen = await self._observe(project, page, served | {"/": served["/index.html"]})
-            return Judged(compiled, seen, diagnose(seen))
-
-    async def _observe(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Observation:
-        """A machine that is busy with other things loses an attempt now and then; that says nothing about the page."""
-        for _ in range(ATTEMPTS_MAX):
-            seen = await self._look(project, page, served)
-            if seen.observation is not None:
-                return seen.observation
-        raise AssertionError(f"{page}: {seen.error}")
-
-    async def _look(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Seen:
-        assert self._runtime.vendor_dir is not None
-        vendor = {f"/vendor/{path.name}": _file(path) for path in self._runtime.vendor_dir.iterdir()}
-        fresh = await self._house.launch()
-        try:
-            attempt = Attempt(
-                await prepare(fresh),
-                PatientOrigin(dict(served) | vendor | project.served()),
-                Viewport(width_px=1280, height_px=project.height_px(page)),
-                options=self._house.options,
-                steps=probe_steps(),
-            )
-            return await attempt.run(deadline_s=60.0)
-        finally:
-            await fresh.close(1.0)
-
-    @staticmethod
-    def _answer(name: str, body: bytes) -> OriginResponse:
-        return OriginResponse(200, MEDIA_TYPES.get(Path(name).suffix, "application/json"), body)
-
-
-async def _judge_all(projects: Mapping[str, Project]) -> dict[str, Judged]:
-    options = BrowserOptions(stuck_after_s=4.0, origin_timeout_s=1.0)
-    chromium = isolation.find_chromium()
-    house = BrowserHouse(options, chromium, await isolation.probe(chromium))
-    await house.open()
-    try:
-        async with RuntimeSystem(RuntimeOptions(check=LaneSize(queue_size_max=200))) as runtime:
-            judges = Judges(runtime, house)
-            pages = [(name, project, page) for name, project in projects.items() for page in project.pages]
-            async with asyncio.TaskGroup() as group:
-                tasks = {f"{n}/{page}": group.create_task(judges.judge(p, page)) for n, p, page in pages}
-            return {name: task.result() for name, task in tasks.items()}
-    finally:
-        await house.close()
 
 
 @pytest.fixture(scope="session")
 def judged() -> Mapping[str, Judged]:
     """Every page of the corpus and of the deck, by `corpus/pages/…` and `deck/pages/…`."""
-    return asyncio.run(_judge_all({"corpus": Project(CORPUS), "deck": Project(DECK)}))
+    projects = {"corpus": Project(CORPUS), "deck": Project(DECK)}
+    wanted = {f"{name}/{page}": (project, page) for name, project in projects.items() for page in project.pages}
+    return asyncio.run(judge_all(wanted))
 
 
 def expected_of(page: str) -> tuple[str, str, int | None] | None:

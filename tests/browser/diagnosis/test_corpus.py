@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import CORPUS, Judged, Project, deck_pages, expected_of
+from .conftest import CORPUS, deck_pages, expected_of
+from .judging import Judged, Project
 
 PAGES = Project(CORPUS).pages
 GOOD = [page for page in PAGES if expected_of(page) is None]

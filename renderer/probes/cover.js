@@ -1,0 +1,66 @@
+// Text that something else was painted over: wholly, by a thing without any content of its own (a bar, a shade that
+// stayed), or in part, where boxes of the ordinary flow have run into each other. A dialog over a page, a card of a
+// stack, a bar that sticks while the text scrolls below it cover on purpose.
+
+const COVER_SAMPLES_MAX = 24;
+const COVERS_MAX = 40;
+
+// The opaque element that hides a text at a point of the viewport, or null.
+function coverAt(el, x, y) {
+  for (const above of document.elementsFromPoint(x, y)) {
+    if (above === el || above.contains(el) || el.contains(above)) return null;
+    if (isOpaque(above)) return above;
+  }
+  return null;
+}
+
+function isInView(x, y) {
+  return x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
+}
+
+// How much of a run is covered, and by what; null where nothing can be hit.
+function coverOf(run) {
+  let [points, covered, cover] = [0, 0, null];
+  for (const line of shownSlices(run)) {
+    const count = Math.min(COVER_SAMPLES_MAX, Math.max(5, Math.round((line.x1 - line.x0) / (run.size * 0.5))));
+    const y = (line.y0 + line.y1) / 2 - scrollY;
+    for (let i = 0; i < count; i += 1) {
+      const x = line.x0 + ((i + 0.5) / count) * (line.x1 - line.x0) - scrollX;
+      if (!isInView(x, y)) continue;
+      points += 1;
+      const above = coverAt(run.item.el, x, y);
+      if (above) [covered, cover] = [covered + 1, cover ?? above];
+    }
+  }
+  return points && covered >= 2 ? { whole: covered === points, cover } : null;
+}
+
+// Nothing in it that somebody would want to see instead, and nothing that will take it away.
+function isEmptyCover(item) {
+  const { el, style } = item;
+  if (item.texts || item.svg || REPLACED.has(el.tagName) || style.backgroundImage.includes("url(")) return false;
+  if (el.querySelector("img, svg, canvas, video, iframe, input, button")) return false;
+  return style.transitionDuration === "0s" || style.transitionProperty === "none";
+}
+
+function isInFlow(item) {
+  return !item.lifted && !item.moving;
+}
+
+function probeCover({ runs, of }) {
+  const found = [];
+  for (const run of runs) {
+    const { item } = run;
+    if (found.length >= COVERS_MAX) break;
+    if (run.ornament || item.svg || item.turned || item.shaped || !READABLE.test(run.text)) continue;
+    if (item.style.writingMode !== "horizontal-tb") continue;
+    const answer = coverOf(run);
+    const above = answer && of.get(answer.cover);
+    if (!above) continue;
+    if (answer.whole ? !isEmptyCover(above) : !(isInFlow(item) && isInFlow(above))) continue;
+    found.push({
+      whole: answer.whole, order: item.order, paint: paintOf(run), cover: where(above.el), ...where(item.el, run.lines[0], run.text),
+    });
+  }
+  return found;
+}
