@@ -21,7 +21,6 @@ from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
-from pagegate.actors.previews import Previews
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
@@ -201,13 +200,12 @@ async def parts(
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
-        artifacts=artifacts,
-        previews=Previews(db, artifacts, tickets, "http://runtime.test"),
+        artifacts=PreviewArtifacts(state),
         state=state,
         agent_runs=agent_runs,
         job_control=job_control,
         admission=admission,
-        tickets=tickets,
+        tickets=Tickets(rsa_key, "test-key"),
         feed=feed,
         limits=LIMITS,
         registry=CollectorRegistry(),
