@@ -7,14 +7,16 @@ their sources through it; then the door closes and the system stops.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pagegate.actors.agents.runs import RunLimits
+from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.jobs.page_check import CheckLimits
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.queue import Drain
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits
+from pagegate.actors.systems.agent_options import AgentOptions
 from pagegate.actors.systems.backend import BackendOptions, BackendSystem, RenderWorkerOptions
 from pagegate.deploy import replicas
+from pagegate.deploy.agent_settings import listed
 from pagegate.deploy.keeper import EXIT_BUSY
 from pagegate.deploy.operator_token import ensure_operator
 from pagegate.deploy.process import Kind, ProcessRefused, Serving
@@ -47,6 +49,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
             batch_size_max=settings.ai_page_mutation_max_batch_size,
             source_bytes_max=settings.page_source_max_bytes,
         ),
+        agents=_agents(settings),
         check_limits=CheckLimits(
             compile_request_timeout_s=settings.runtime_diagnostics_request_timeout_seconds,
             render_queue_max=settings.render_queue_size,
@@ -70,6 +73,24 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         ),
         prune_s=settings.durable_job_prune_interval_seconds,
         drain_grace_s=settings.durable_job_drain_grace_seconds,
+    )
+
+
+def _agents(settings: BackendSettings) -> AgentOptions:
+    """Without a key in the environment, a single instance keeps one in a file."""
+    return AgentOptions(
+        limits=AgentLimits(
+            concurrency=settings.ai_run_concurrency,
+            requests_max=settings.ai_run_request_limit,
+            repair_budget=settings.ai_run_repair_budget,
+            idle_timeout_s=settings.ai_run_idle_timeout_seconds,
+        ),
+        model_idle_s=settings.ai_model_stream_idle_timeout_seconds,
+        tools_idle_s=settings.ai_tool_stream_idle_timeout_seconds,
+        base_urls=listed(settings.ai_model_base_urls),
+        secret_keys=listed(settings.ai_secret_encryption_key),
+        secret_previous_keys=listed(settings.ai_secret_encryption_previous_keys),
+        secret_key_file=None if replicas.several(settings) else settings.ai_secret_encryption_key_file,
     )
 
 
@@ -116,6 +137,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             job_control=system.job_control,
             admission=system.admission,
             tickets=system.tickets,
+            models=system.agents.models,
             feed=system.feed,
             limits=ApiLimits(
                 batch_size_max=settings.ai_page_mutation_max_batch_size,
@@ -130,6 +152,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
 
         async def drain() -> None:
             system.feed.close()
+            await system.agents.stop_executing()
             await ask(system.queue, Drain(options.drain_grace_s))
 
         yield Serving(make_app(parts), settings.backend_host, settings.backend_port, drain)

@@ -65,6 +65,7 @@ def plan(options: LiteOptions) -> list[Child]:
         "ASSET_STORAGE_LOCAL_DIR": str(data / "objects"),
         "RUNTIME_RSA_PRIVATE_KEY_FILE": str(data / "runtime_rsa_key.pem"),
         "OPERATOR_TOKEN_FILE": str(data / "operator_token"),
+        "AI_SECRET_ENCRYPTION_KEY_FILE": str(data / "ai_secret_encryption_key"),
         "RENDER_WORKER_ID": "renderer-1",
         **options.environment,
         "BACKEND_HOST": options.host,

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from pagegate.deploy import replicas
+from pagegate.deploy.agent_settings import AgentSettings
 from pagegate.deploy.profiles import Profile, ProfileDefaults
 from pagegate.deploy.setting_values import (
     DAY_S,
@@ -189,7 +190,7 @@ class KeySettings(ProcessSettings):
         )
 
 
-class BackendSettings(_HoldsCredential, KeySettings):
+class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
     """`pagegate serve`."""
 
     backend_host: str = "127.0.0.1"
@@ -206,7 +207,6 @@ class BackendSettings(_HoldsCredential, KeySettings):
     asset_storage_driver: Literal["local", "s3"] = "local"
     asset_storage_local_dir: Path = Path("data/objects")
     object_storage_shared_volume: bool = False
-    ai_secret_encryption_key: SecretStr | None = None
     s3_bucket: str = ""
     s3_endpoint_url: str | None = None
     s3_region: str = "us-east-1"
@@ -295,6 +295,7 @@ class BackendSettings(_HoldsCredential, KeySettings):
         yield from super().contradictions()
         if replicas.several(self):
             yield from replicas.refusals(self)
+        yield from self.agent_contradictions(current_key_too=not replicas.several(self))
         if self.asset_storage_driver == "s3":
             if not self.s3_bucket:
                 yield "S3_BUCKET: must be set, because ASSET_STORAGE_DRIVER is s3"

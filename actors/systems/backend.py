@@ -20,7 +20,7 @@ import pykka
 import structlog
 from prometheus_client import CollectorRegistry
 
-from pagegate.actors.agents.external_tasks import BatchesMayBeReady, ExternalTasks
+from pagegate.actors.agents.external_tasks import BatchesMayBeReady
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
@@ -32,13 +32,15 @@ from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.listener import HintListener
 from pagegate.actors.queues.pruner import Pruner
 from pagegate.actors.queues.pulse import Pulse
-from pagegate.actors.queues.queue import Drain, JobQueue
+from pagegate.actors.queues.queue import Drain, JobQueue, JobsSubmitted
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
 from pagegate.actors.rendering.drive import Drive
 from pagegate.actors.signing_keys import KeySources, load_key_ring
 from pagegate.actors.state_sweeper import StateSweeper
+from pagegate.actors.systems.agent_options import AgentOptions
+from pagegate.actors.systems.backend_agents import AgentSide
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
@@ -81,6 +83,7 @@ class BackendOptions:
     lease_losses_max: int = 3
     lease: LeaseTimes = field(default_factory=LeaseTimes)
     run_limits: RunLimits = field(default_factory=RunLimits)
+    agents: AgentOptions = field(default_factory=AgentOptions)
     check_limits: CheckLimits = field(default_factory=CheckLimits)
     render_limits: RenderLimits = field(default_factory=RenderLimits)
     check_inflight_max: int = 8
@@ -129,7 +132,18 @@ class BackendSystem:
         session = await self._stack.enter_async_context(aiohttp.ClientSession())
         self._started(StateSweeper.start(self.state, options.state_sweep_s, swept=self.metrics.swept))
         check = self._start_check(session)
-        external = self._started(ExternalTasks.start(self.db, self.owner, self.feed))
+        self.agents = AgentSide(
+            self.db,
+            self.objects,
+            self.feed,
+            self.owner,
+            options.run_limits,
+            options.agents,
+            on_jobs=lambda: self.queue.tell(JobsSubmitted()),
+        )
+        self._started(self.agents.background)
+        external = self.agents.external
+        self._started(external)
 
         def hint_external() -> None:
             external.tell(BatchesMayBeReady())
@@ -139,7 +153,18 @@ class BackendSystem:
         queues = {kind.name: self.queue}
         self._started(HintListener.start(self.db, queues, external))
         self._started(Pruner.start(self.db, options.retention, period_s=options.prune_s))
-        self.agent_runs = self._started(AgentRuns.start(self.db, self.queue, self.feed, options.run_limits))
+        self.agent_runs = self._started(
+            AgentRuns.start(
+                self.db,
+                self.queue,
+                self.feed,
+                options.run_limits,
+                owner=self.owner,
+                background=self.agents.background,
+                external=external,
+            )
+        )
+        self._stack.push_async_callback(self.agents.stop_executing)
         limits = RetryLimits(options.run_limits.active_jobs_max, options.run_limits.job_deadline_s)
         self.job_control = self._started(
             JobControl.start(self.db, queues, limits, on_news=self.feed.publish, on_end=hint_external)

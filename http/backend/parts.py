@@ -13,6 +13,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.models import Models
 from pagegate.actors.tickets import Tickets
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
@@ -60,6 +61,7 @@ class BackendParts:
     limits: ApiLimits
     registry: CollectorRegistry
     render_workers: int
+    models: Models | None = None  # None: this door serves no credentials
     refresh_numbers: Callable[[], Awaitable[None]] = _nothing  # makes the registry's gauges true, before a scrape
     unready: Callable[[], Sequence[str]] = field(default=lambda: ())  # why the process itself is not ready
 
