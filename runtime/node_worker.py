@@ -80,7 +80,7 @@ class NodeWorker:
         self._noise = asyncio.create_task(_drain(process.stderr))
         self.heap_share = 0.0  # used of limit, after the last task
         self.tasks_done = 0
-        self.started_at_s = asyncio.get_running_loop().time()
+        self.ready_at_s = 0.0  # on the loop's clock
 
     @property
     def pid(self) -> int:
@@ -116,6 +116,7 @@ class NodeWorker:
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
                 await worker._heard()
+            worker.ready_at_s = asyncio.get_running_loop().time()
         except BaseException as error:
             await worker.kill()
             if isinstance(error, TimeoutError):

@@ -45,6 +45,11 @@ class OutputStore:
     def size_bytes(self) -> int:
         return sum(output.size_bytes for output in self._outputs.values())
 
+    def kept_bytes(self) -> int:
+        """What is kept and not expired by now."""
+        self._drop_expired()
+        return self.size_bytes
+
     def put(self, files: Mapping[str, bytes]) -> Output:
         """The id cannot be guessed: it is all that is needed to read the output."""
         output = Output(secrets.token_urlsafe(18), dict(files), self._now_s() + self._ttl_s)

@@ -8,6 +8,7 @@ Checks come before background work, three to one. Survives nothing: who waited a
 no slot; the slot is free when its task has really ended (Q10).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -19,7 +20,7 @@ from pagegate.actors.compiling.gauges import LaneGauges
 from pagegate.actors.compiling.slot import CancelRunning, RunTask
 from pagegate.actors.compiling.tasks import SlotTask
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply, Timer, ask
-from pagegate.actors.queues.rotation import Head, Rotation, pick
+from pagegate.actors.queues.rotation import Class, Head, Rotation, pick
 from pagegate.runtime.contract import Lane
 from pagegate.runtime.refusals import CompileCancelled, CompileUnavailable, ViteQueueFull, ViteQueueTimeout
 
@@ -127,6 +128,7 @@ class ViteLane(Actor):
         self._state = LaneState.empty(size_max=queue_size_max, slots=len(slots))
         self._entries: dict[int, _Entry] = {}
         self._last_entry_id = 0
+        gauges.watch_oldest(self._oldest_s)
 
     async def on_receive(self, message: Any) -> Any:
         match message:
@@ -141,14 +143,14 @@ class ViteLane(Actor):
             case _:
                 return await super().on_receive(message)
         self._start_what_can_start()
-        self._gauges.show(waiting=len(self._state.waiting), running=len(self._slots) - len(self._state.free))
+        self._show()
 
     def _arrive(self, asked: Enqueue[Any]) -> None:
         self._last_entry_id += 1
         entry_id = self._last_entry_id
         state = arrived(self._state, entry_id, background=asked.background)
         if state is None:
-            self._gauges.refused(ViteQueueFull.code)
+            self._gauges.refused(class_of(asked), ViteQueueFull.code)
             raise ViteQueueFull(f"{self._state.size_max} tasks wait already")
         self._state = state
         timer = self.after(min(self._wait_timeout_s, asked.deadline_s), _WaitedTooLong(entry_id))
@@ -169,10 +171,11 @@ class ViteLane(Actor):
         self._state = freed(self._state, entry.slot)
         wait_s, run_s = entry.started_at_s - entry.arrived_at_s, self.now_s() - entry.started_at_s
         task, outcome = entry.asked.task, _outcome(entry.asked.task, ended)
-        self._gauges.ended(outcome, wait_s=wait_s, run_s=run_s)
+        self._gauges.ended(class_of(entry.asked), outcome, wait_s=wait_s, run_s=run_s)
         log.info(
             task.events.finished,
             lane=self._name,
+            klass=class_of(entry.asked),
             task_id=task.task_id,
             outcome=outcome,
             wait_ms=round(wait_s * 1000, 1),
@@ -182,6 +185,16 @@ class ViteLane(Actor):
             entry.reply.fail(ended.error)
         else:
             entry.reply.give(task.waited(ended.result(), round(wait_s * 1000, 1)))
+
+    def _show(self) -> None:
+        waiting = Counter(class_of(entry.asked) for entry in self._entries.values() if entry.slot is None)
+        running = Counter(class_of(entry.asked) for entry in self._entries.values() if entry.slot is not None)
+        self._gauges.show(waiting, running)
+
+    def _oldest_s(self) -> float:
+        """For whoever reads the numbers: how long the oldest has waited by now."""
+        waiting = [entry.arrived_at_s for entry in self._entries.values() if entry.slot is None]
+        return self.now_s() - min(waiting) if waiting else 0.0
 
     def _cancel(self, task_id: str) -> None:
         for entry_id, entry in list(self._entries.items()):
@@ -199,8 +212,12 @@ class ViteLane(Actor):
         del self._entries[entry_id]
         entry.timer.cancel()
         self._state = left(self._state, entry_id)
-        self._gauges.refused(why.code)
+        self._gauges.refused(class_of(entry.asked), why.code)
         entry.reply.fail(why)
+
+
+def class_of(asked: Enqueue[Any]) -> Class:
+    return "background" if asked.background else "interactive"
 
 
 def _answer_of(entry_id: int) -> Any:

@@ -3,7 +3,7 @@
 Owns the worker of its slot, the successor that warms up before the worker is worn out, and the slot's folder. Hears
 `RunTask` (asked, answered when the task has really ended) and `CancelRunning`. Tells nobody anything.
 
-Decides in `worn_out` and `wants_successor`, which are plain functions. Survives a lost worker: the task ends with an
+Decides in `worn_by` and `wants_successor`, which are plain functions. Survives a lost worker: the task ends with an
 infrastructure error (R9) and the next one gets a new worker. A task that outlives its deadline, or that was cancelled
 and does not end by itself, is ended by killing the process group; the slot is free only after that (Q10).
 """
@@ -17,17 +17,19 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from pagegate.actors.compiling.gauges import Ending, WorkerGauges
 from pagegate.actors.compiling.tasks import SlotTask
 from pagegate.actors.kernel import Actor, Asks, Backoff, ChildEnded, Reply, Timer
 from pagegate.runtime.contract import CompileTimings
 from pagegate.runtime.node_worker import NodeWorker, NodeWorkers, WorkerEnded
-from pagegate.runtime.refusals import CompileCancelled, WorkerLost
+from pagegate.runtime.refusals import CompileCancelled, CompileUnavailable, WorkerLost
 from pagegate.runtime.workspace import SlotBase
 
 T = TypeVar("T")
 log = structlog.get_logger()
 
 _CANCEL_GRACE_S = 2.0  # a compile that is nearly done may end by itself; killing a warm worker costs more
+_HEAP_SHARE_LAST = 0.9  # nearer to its limit a worker may die in the middle of a task
 _WARM_UP_TASKS_AHEAD = 3  # a successor starts this many tasks before it is needed
 
 
@@ -88,10 +90,23 @@ class _Running:
     began: bool = False  # the worker has the task
 
 
-def worn_out(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:
-    """True when the worker must not get another task. Pure."""
-    tasks_max = wear.tasks_max if wear.reuse else 1
-    return tasks_done >= tasks_max or age_s >= wear.age_s_max or heap_share >= wear.heap_share_max
+def worn_by(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> Ending | None:
+    """Why the worker must not get another task, or None when it may. Pure."""
+    if not wear.reuse:
+        return "one_shot" if tasks_done else None
+    if heap_share >= wear.heap_share_max:
+        return "heap"
+    if tasks_done >= wear.tasks_max:
+        return "tasks"
+    return "age" if age_s >= wear.age_s_max else None
+
+
+def may_stay(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:  # noqa: ARG001 - one shape
+    """True when a worn out worker may go on until its successor is warm: rotation makes nobody wait (V4). Pure.
+
+    Not for ever: a successor that never comes must not hide that the worker is at its end.
+    """
+    return wear.reuse and tasks_done < 2 * wear.tasks_max and heap_share < max(_HEAP_SHARE_LAST, wear.heap_share_max)
 
 
 def wants_successor(wear: Wear, *, tasks_done: int, age_s: float, heap_share: float) -> bool:
@@ -102,21 +117,25 @@ def wants_successor(wear: Wear, *, tasks_done: int, age_s: float, heap_share: fl
         age_s_max=wear.age_s_max * 0.95,
         heap_share_max=wear.heap_share_max * 0.9,
     )
-    return worn_out(nearly, tasks_done=tasks_done, age_s=age_s, heap_share=heap_share)
+    return worn_by(nearly, tasks_done=tasks_done, age_s=age_s, heap_share=heap_share) is not None
 
 
 class ViteSlot(Actor):
     """`on_ready` is called whenever a worker is ready."""
 
-    def __init__(self, workers: NodeWorkers, base: SlotBase, wear: Wear, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, workers: NodeWorkers, base: SlotBase, wear: Wear, gauges: WorkerGauges, on_ready: Callable[[], None]
+    ) -> None:
         super().__init__()
         self._workers, self._base, self._wear, self._on_ready = workers, base, wear, on_ready
+        self._gauges = gauges
         self._worker: NodeWorker | None = None
         self._successor: NodeWorker | None = None
         self._starting = False
         self._start_failures = 0
         self._task: _Running | None = None
         self._idle: Timer | None = None
+        self._aging: Timer | None = None
         self._rnd = random.Random()  # noqa: S311  jitter, not a secret
 
     async def setup(self) -> None:
@@ -144,6 +163,30 @@ class ViteSlot(Actor):
                 await self._let_idle_go()
             case _:
                 return await super().on_receive(message)
+        self._show()
+        return None
+
+    def _show(self) -> None:
+        self._gauges.show(self._base.path, len(self._workers.pids))
+
+    async def _end(self, worker: NodeWorker, reason: Ending) -> None:
+        log.info(
+            "runtime.worker.replaced",
+            reason=reason,
+            worker=worker.pid,
+            tasks=worker.tasks_done,
+            age_s=round(self.now_s() - worker.ready_at_s, 1),
+            heap_share=round(worker.heap_share, 2),
+        )
+        self._gauges.ended(reason)
+        await self._workers.end(worker)
+
+    def _wear_now(self, worker: NodeWorker) -> dict[str, Any]:
+        age_s = self.now_s() - worker.ready_at_s
+        return {"tasks_done": worker.tasks_done, "age_s": age_s, "heap_share": worker.heap_share}
+
+    def _reason(self, worker: NodeWorker) -> Ending:
+        return (worn_by(self._wear, **self._wear_now(worker)) if worker.alive else None) or "lost"
 
     # -- workers --------------------------------------------------------------------------------------------------
 
@@ -180,8 +223,10 @@ class ViteSlot(Actor):
         await self._promote()
         if self._worker is not None and self._may_take_a_task(self._worker):
             self._task.worker.set_result(self._worker)
-        else:
-            self._start_worker()
+            return
+        self._start_worker()
+        if self._worker is not None and self._worker.alive and may_stay(self._wear, **self._wear_now(self._worker)):
+            self._task.worker.set_result(self._worker)
 
     async def _promote(self) -> None:
         """The warm successor takes the place of a worker that is worn out or gone."""
@@ -190,17 +235,28 @@ class ViteSlot(Actor):
         if self._worker is not None:
             if self._may_take_a_task(self._worker):
                 return
-            await self._workers.end(self._worker)
+            await self._end(self._worker, self._reason(self._worker))
         self._worker, self._successor = self._successor, None
+        self._watch_age()
 
     def _may_take_a_task(self, worker: NodeWorker) -> bool:
-        return worker.alive and not worn_out(self._wear, **_wear_of(worker, self.now_s()))
+        return worker.alive and worn_by(self._wear, **self._wear_now(worker)) is None
 
     async def _let_idle_go(self) -> None:
         if self._task is not None:
             return
-        await self._workers.end_all()
+        for worker in filter(None, (self._worker, self._successor)):
+            await self._end(worker, "idle" if worker.alive else "lost")
         self._worker = self._successor = None
+        if self._aging is not None:
+            self._aging.cancel()
+
+    def _watch_age(self) -> None:
+        """An idle worker grows old too; its successor must be warm before somebody asks."""
+        if self._aging is not None:
+            self._aging.cancel()
+        if not self._wear.on_demand:
+            self._aging = self.after(self._wear.age_s_max, _StartWorker())
 
     def _watch_idle(self) -> None:
         if self._idle is not None:
@@ -224,7 +280,7 @@ class ViteSlot(Actor):
         assert task is not None
         if ended.error is not None and task.began:
             # Whatever ended the task, the worker may still be at it: only its death frees the slot (Q10).
-            await self._workers.end(task.worker.result())
+            await self._end(task.worker.result(), _ending_of(ended.error))
             self._worker = None
         if ended.error is None:
             task.reply.give(ended.result())
@@ -240,9 +296,9 @@ class ViteSlot(Actor):
             if not self._wear.on_demand:
                 self._start_worker()
         elif self._wear.on_demand and not self._may_take_a_task(self._worker):
-            await self._workers.end(self._worker)  # nobody needs it any more, and it holds its whole heap
+            await self._end(self._worker, self._reason(self._worker))  # nobody needs it, and it holds its whole heap
             self._worker = None
-        elif wants_successor(self._wear, **_wear_of(self._worker, self.now_s())):
+        elif wants_successor(self._wear, **self._wear_now(self._worker)):
             self._start_worker()
 
     async def _run(self, running: _Running) -> Any:
@@ -293,9 +349,12 @@ class _Laps:
         return round((self._since_s - before_s) * 1000, 1)
 
 
-def _wear_of(worker: NodeWorker, now_s: float) -> dict[str, Any]:
-    age_s = now_s - worker.started_at_s
-    return {"tasks_done": worker.tasks_done, "age_s": age_s, "heap_share": worker.heap_share}
+def _ending_of(error: BaseException) -> Ending:
+    if isinstance(error, WorkerEnded):
+        return "lost"
+    if isinstance(error, CompileCancelled):
+        return "cancelled"
+    return "timeout" if isinstance(error, CompileUnavailable) else "failed"
 
 
 def _as_refusal(error: BaseException) -> BaseException:

@@ -131,6 +131,7 @@ class CompileTask(SlotTask[Compiled]):
             "assets": sorted(manifest.assets),
             "page": manifest.entry_page.model_dump(),
             "canvas": manifest.canvas.model_dump(),
+            "base": manifest.base,
         }
 
     def result(self, answer: WorkerAnswer, timings: CompileTimings) -> Compiled:

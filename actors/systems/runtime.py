@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors.compiling.gauges import RuntimeGauges
 from pagegate.actors.compiling.lane import CancelTask, Enqueue, ViteLane
+from pagegate.actors.compiling.previews import DEADLINE_S as PREVIEW_DEADLINE_S
 from pagegate.actors.compiling.slot import ViteSlot, Wear
 from pagegate.actors.compiling.tasks import (
     BUILD_DEADLINE_S,
@@ -69,10 +70,13 @@ class RuntimeOptions:
 
     public_base_url: str = "http://127.0.0.1:8081"
     backend_base_urls: tuple[str, ...] = ()
+    jwks_url: str = ""  # where the keys of preview tokens are read (K2); without it nobody is shown a preview
     check: LaneSize = LaneSize()
     build: LaneSize = LaneSize()
     light: LaneSize = LaneSize()
     worker_tasks_max: int = 25
+    worker_age_s_max: float = 30 * 60.0
+    worker_heap_share_max: float = 0.75
     worker_reuse: bool = True
     worker_idle_s: float | None = None
     worker_heap_mb: int = 512
@@ -90,6 +94,7 @@ class RuntimeSystem:
         self.options = options
         self.public_base_url = options.public_base_url.rstrip("/")
         self.registry = CollectorRegistry()
+        self._gauges = RuntimeGauges(self.registry)
         self.ready = asyncio.Event()
         self.vendor_dir: Path | None = None
         self.runtime_build = ""
@@ -108,7 +113,8 @@ class RuntimeSystem:
         self.runtime_build = await asyncio.to_thread(runtime_build, home)
         self.outputs = OutputStore(asyncio.get_running_loop().time)
         self._workspace = await asyncio.to_thread(Workspace, home, options.work_dir)
-        gauges = RuntimeGauges(self.registry)
+        gauges = self._gauges
+        gauges.watch_outputs(self.outputs.kept_bytes)
         for lane, plan in _plans(options).items():
             config = WorkerConfig(node, home, self.vendor_dir, plan.heap_mb, bubblewrap, lane)
             self._lanes[lane] = self._start_lane(lane, plan, config, gauges)
@@ -124,15 +130,17 @@ class RuntimeSystem:
     ) -> pykka.ActorRef[ViteLane]:
         assert self._workspace is not None
         slots = []
+        reports = gauges.workers(lane)
+        on_ready = self.ready.set if lane == "check" else _nothing
         for _ in range(plan.size.slots):
             base = self._workspace.slot()
             workers = NodeWorkers(config, base.path, base.temporary)
-            slots.append(ViteSlot.start(workers, base, plan.wear, self.ready.set if lane == "check" else _nothing))
+            slots.append(ViteSlot.start(workers, base, plan.wear, reports, on_ready))
         self._slots += slots
         return ViteLane.start(
             lane,
             tuple(slots),
-            gauges.lane(lane),
+            gauges.lane(lane, plan.size.slots),
             queue_size_max=plan.size.queue_size_max,
             wait_timeout_s=plan.size.wait_timeout_s,
         )
@@ -155,6 +163,13 @@ class RuntimeSystem:
         Who is cancelled while it waits cancels the compile.
         """
         return self._result(await self._run("check", CompileTask(task_id, source), deadline_s, background=background))
+
+    async def compile_preview(self, task_id: str, source: ModuleSource) -> Compiled:
+        """One compile for a person who looks: in the background class, kept by who asked (P4).
+
+        Raises `CompileUnavailable`.
+        """
+        return await self._run("check", CompileTask(task_id, source), PREVIEW_DEADLINE_S, background=True)
 
     async def light(self, task: LightTask, *, deadline_s: float | None = None) -> LightResult:
         """One task of a light tool (V9), within the tool's deadline or `deadline_s` if that is sooner.
@@ -198,6 +213,7 @@ class RuntimeSystem:
         if compiled.errors:
             return CompileResult(ok=False, errors=compiled.errors, runtime_build=self.runtime_build, timings=timings)
         output = self.outputs.put(compiled.files)
+        self._gauges.output_kept(output.size_bytes)
         kept = CompileOutput(
             output_id=output.output_id,
             navigation_url=f"{self.public_base_url}/outputs/{output.output_id}/",
@@ -218,7 +234,13 @@ class _Plan:
 
 def _plans(options: RuntimeOptions) -> Mapping[Lane, _Plan]:
     """A check finds a warm worker; a light tool, one that was used lately; a build, none that anything used before."""
-    wear = Wear(tasks_max=options.worker_tasks_max, reuse=options.worker_reuse, idle_s_max=options.worker_idle_s)
+    wear = Wear(
+        tasks_max=options.worker_tasks_max,
+        age_s_max=options.worker_age_s_max,
+        heap_share_max=options.worker_heap_share_max,
+        reuse=options.worker_reuse,
+        idle_s_max=options.worker_idle_s,
+    )
     on_demand = replace(wear, on_demand=True, idle_s_max=_ON_DEMAND_IDLE_S)
     return {
         "check": _Plan(options.check, wear, options.worker_heap_mb),

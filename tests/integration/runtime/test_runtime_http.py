@@ -139,6 +139,10 @@ async def read(door: Door, url: str) -> tuple[int, str, str]:
         return response.status, response.content_type, await response.text()
 
 
+def sample(door: Door, name: str, lane: str) -> float | None:
+    return door.system.registry.get_sample_value(name, {"lane": lane, "class": "interactive"})
+
+
 async def test_compiled_page_can_be_read_until_it_is_deleted(door: Door) -> None:
     result = await compile_page(door.session, door.url, door.request(), timeout_s=60)
     assert result.ok
@@ -227,7 +231,7 @@ async def test_full_queue_answers_429(door: Door) -> None:
     first = asyncio.create_task(compile_page(door.session, door.url, door.request("t1"), timeout_s=60))
     await door.backend.waiting.wait()
     second = asyncio.create_task(compile_page(door.session, door.url, door.request("t2"), timeout_s=60))
-    while door.system.registry.get_sample_value("pagegate_vite_queue_depth", {"lane": "check"}) != 1:
+    while sample(door, "pagegate_vite_queue_depth", "check") != 1:
         await asyncio.sleep(0.01)
     with pytest.raises(RuntimeUnavailable) as refused:
         await compile_page(door.session, door.url, door.request("t3"), timeout_s=60)
@@ -243,7 +247,7 @@ async def test_caller_that_goes_away_cancels_its_compile(door: Door) -> None:
     first = asyncio.create_task(compile_page(door.session, door.url, door.request("t1"), timeout_s=60))
     await door.backend.waiting.wait()
     first.cancel()
-    while door.system.registry.get_sample_value("pagegate_vite_running", {"lane": "check"}) != 0:
+    while sample(door, "pagegate_vite_running", "check") != 0:
         await asyncio.sleep(0.01)
     door.backend.mode = "batch"
     assert (await compile_page(door.session, door.url, door.request("t2"), timeout_s=60)).ok
@@ -289,10 +293,10 @@ async def test_caller_that_goes_away_in_the_middle_of_its_file_cancels_the_light
     request = LightRequest(task_id="l1")
     asking = asyncio.create_task(run_light(door.session, door.url, "asset-ratio", request, stalled(), timeout_s=60))
     await begun.wait()
-    while door.system.registry.get_sample_value("pagegate_vite_running", {"lane": "light"}) != 1:
+    while sample(door, "pagegate_vite_running", "light") != 1:
         await asyncio.sleep(0.01)
     asking.cancel()
-    while door.system.registry.get_sample_value("pagegate_vite_running", {"lane": "light"}) != 0:
+    while sample(door, "pagegate_vite_running", "light") != 0:
         await asyncio.sleep(0.01)
     assert (await run_light(door.session, door.url, "asset-ratio", request, timeout_s=60)).timings.compile_ms > 0
 
@@ -331,8 +335,9 @@ async def test_health_and_numbers_can_be_read(door: Door) -> None:
     await compile_page(door.session, door.url, door.request(), timeout_s=60)
     status, _, text = await read(door, door.url + "metrics")
     assert status == 200
-    assert 'pagegate_vite_compiles_total{lane="check",outcome="compiled"}' in text
-    assert 'pagegate_vite_run_seconds_count{lane="check"}' in text
+    assert 'pagegate_vite_tasks_total{class="interactive",lane="check",outcome="compiled"}' in text
+    assert 'pagegate_vite_run_seconds_count{class="interactive",lane="check"}' in text
+    assert "pagegate_runtime_output_bytes " in text
 
 
 async def test_runtime_is_not_ready_before_its_first_warm_worker(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from pagegate.runtime.sources import MemoryModuleSource
 
 from .conftest import vue
 
+CLASSES = ("interactive", "background")
+
 
 def page(source: str | None = None) -> MemoryModuleSource:
     return MemoryModuleSource(manifest_of("pages/page.vue"), {"pages/page.vue": vue() if source is None else source})
@@ -151,15 +153,17 @@ async def test_refused_source_is_a_result_and_leaves_no_output_and_no_folder(tmp
         assert task_folders(tmp_path) == []
 
 
-async def test_worker_is_replaced_by_a_warm_one_after_its_tasks(tmp_path: Path) -> None:
+async def test_worker_is_replaced_after_its_tasks_and_nobody_waits_for_the_new_one(tmp_path: Path) -> None:
+    """V4. A worker stays a little longer than its tasks when its successor is not warm yet."""
     async with runtime(tmp_path, worker_tasks_max=4) as system:
         with capture_logs() as logs:
-            for number in range(9):
-                assert (await system.compile(f"t{number}", page())).ok
-        used = workers_in(logs)
-        assert [len(list(tasks)) for _, tasks in groupby(used)] == [4, 4, 1]
-        assert len(set(used)) == 3
-        assert len(workers()) <= 2  # the one in use and its successor
+            while len(set(workers_in(logs))) < 3:
+                assert (await system.compile(f"t{len(logs)}", page())).ok
+                assert len(workers()) <= 2, "the one in use and its successor"
+        turns = [len(list(tasks)) for _, tasks in groupby(workers_in(logs))]
+        assert len(turns) == 3
+        assert all(4 <= tasks <= 8 for tasks in turns[:-1])
+        assert endings(system) == {"tasks": 2}
 
 
 async def test_without_reuse_every_task_has_a_process_of_its_own(tmp_path: Path) -> None:
@@ -168,6 +172,7 @@ async def test_without_reuse_every_task_has_a_process_of_its_own(tmp_path: Path)
             for number in range(3):
                 assert (await system.compile(f"t{number}", page())).ok
         assert len(set(workers_in(logs))) == 3
+        assert set(endings(system)) == {"one_shot"}
 
 
 async def test_stuck_worker_is_killed_at_the_deadline_and_the_next_task_gets_another(tmp_path: Path) -> None:
@@ -178,6 +183,7 @@ async def test_stuck_worker_is_killed_at_the_deadline_and_the_next_task_gets_ano
         with pytest.raises(CompileTimedOut):
             await system.compile("t1", page(), deadline_s=0.3)
         await is_gone(process)
+        assert endings(system) == {"timeout": 1}
         assert task_folders(tmp_path) == []
         assert (await system.compile("t2", page())).ok
 
@@ -193,7 +199,106 @@ async def test_killed_worker_is_infrastructure_and_the_next_task_gets_another(tm
         with pytest.raises(WorkerLost):
             await compiling
         assert task_folders(tmp_path) == []
+        assert endings(system) == {"lost": 1}
         assert (await system.compile("t2", page())).ok
+
+
+async def test_worker_whose_heap_is_full_is_replaced(tmp_path: Path) -> None:
+    """V4. The limit is so low that every worker is worn out by its first task."""
+    async with runtime(tmp_path, worker_heap_share_max=0.01) as system:
+        with capture_logs() as logs:
+            while len(set(workers_in(logs))) < 2:
+                assert (await system.compile(f"t{len(logs)}", page())).ok
+        assert set(endings(system)) == {"heap"}
+
+
+async def test_worker_that_grew_old_is_replaced_while_nobody_asks(tmp_path: Path) -> None:
+    """V4: who comes after a quiet time finds a warm worker, not an old one and a start to wait for."""
+    async with runtime(tmp_path, worker_age_s_max=0.2) as system:
+        (old,) = workers()
+        while endings(system) == {}:
+            await asyncio.sleep(0.01)
+        assert old not in workers()
+        assert set(endings(system)) == {"age"}
+        assert (await system.compile("t1", page())).ok
+
+
+async def test_successor_that_is_killed_while_it_warms_up_delays_nothing_but_itself(tmp_path: Path) -> None:
+    async with runtime(tmp_path, worker_tasks_max=2) as system:
+        (first,) = workers()
+        assert (await system.compile("t1", page())).ok
+        while len(workers()) < 2:
+            await asyncio.sleep(0.01)
+        (successor,) = set(workers()) - {first}
+        os.kill(successor, signal.SIGKILL)
+        for number in range(2, 5):
+            assert (await system.compile(f"t{number}", page())).ok
+        assert successor not in workers()
+
+
+@pytest.mark.parametrize("phase", ["queue", "fetch", "worker", "vite"])
+async def test_deadline_ends_a_task_in_every_phase_and_the_next_one_works(tmp_path: Path, phase: str) -> None:
+    """V5: one deadline from the arrival on, over all of it."""
+    async with runtime(tmp_path) as system:
+        before = asyncio.create_task(asyncio.sleep(0))
+        source = page()
+        held = HeldSource()
+        if phase == "queue":
+            before = asyncio.create_task(system.compile("t0", held))  # type: ignore[arg-type]
+            await held.asked.wait()
+        elif phase == "fetch":
+            source = held  # type: ignore[assignment]
+        elif phase == "worker":
+            (worker,) = workers()
+            os.kill(worker, signal.SIGKILL)
+            while psutil.pid_exists(worker):
+                await asyncio.sleep(0.01)
+        else:
+            os.kill(workers()[0], signal.SIGSTOP)
+        with pytest.raises(ViteQueueTimeout if phase == "queue" else CompileTimedOut):
+            await system.compile("t1", source, deadline_s=0.1)
+        held.release.set()
+        await before
+        assert (await system.compile("t2", page())).ok
+        assert task_folders(tmp_path) == []
+        assert sample(system, "pagegate_vite_running") == 0
+
+
+async def test_slot_that_crashes_leaves_no_process_and_works_again(tmp_path: Path) -> None:
+    """Also in the middle of a rotation: its worker, the successor and the task's folder are gone with it."""
+    async with runtime(tmp_path, worker_tasks_max=2) as system:
+        assert (await system.compile("t1", page())).ok
+        while len(workers()) < 2:
+            await asyncio.sleep(0.01)
+        old = [psutil.Process(pid) for pid in workers()]
+        slot = system._slots[0]
+        slot.tell(None)  # nobody understands it, and a told message that fails is a crash
+        assert (await system.compile("t2", page())).ok
+        for process in old:
+            await is_gone(process)
+        assert task_folders(tmp_path) == []
+
+
+async def test_numbers_tell_what_waits_how_long_and_in_which_class(tmp_path: Path) -> None:
+    """O2."""
+    async with runtime(tmp_path) as system:
+        held = HeldSource()
+        first = asyncio.create_task(system.compile("t1", held))
+        await held.asked.wait()
+        second = asyncio.create_task(system.compile("t2", page(), background=True))
+        of = system.registry.get_sample_value
+        while of("pagegate_vite_queue_depth", {"lane": "check", "class": "background"}) != 1:
+            await asyncio.sleep(0)
+        while not of("pagegate_vite_queue_oldest_seconds", {"lane": "check"}):
+            await asyncio.sleep(0)
+        assert of("pagegate_vite_running", {"lane": "check", "class": "interactive"}) == 1
+        held.release.set()
+        await asyncio.gather(first, second)
+        assert of("pagegate_vite_queue_oldest_seconds", {"lane": "check"}) == 0
+        assert of("pagegate_vite_wait_seconds_count", {"lane": "check", "class": "background"}) == 1
+        assert of("pagegate_runtime_output_bytes") == system.outputs.size_bytes
+        assert of("pagegate_vite_workers", {"lane": "check"}) == 1
+        assert of("pagegate_vite_slots", {"lane": "build"}) == 1
 
 
 async def test_worker_killed_while_idle_costs_no_task(tmp_path: Path) -> None:
@@ -443,7 +548,18 @@ async def test_worker_dies_with_a_runtime_that_is_killed(tmp_path: Path) -> None
         assert len(folders(tmp_path)) == 1
 
 
+def endings(system: RuntimeSystem, lane: str = "check") -> dict[str, float]:
+    """Workers let go, by reason."""
+    return {
+        sample.labels["reason"]: sample.value
+        for metric in system.registry.collect()
+        for sample in metric.samples
+        if sample.name == "pagegate_vite_worker_endings_total" and sample.labels["lane"] == lane
+    }
+
+
 def sample(system: RuntimeSystem, name: str, lane: str = "check") -> float:
-    value = system.registry.get_sample_value(name, {"lane": lane})
-    assert value is not None
-    return value
+    """Of both classes together."""
+    values = [system.registry.get_sample_value(name, {"lane": lane, "class": klass}) for klass in CLASSES]
+    assert None not in values
+    return sum(filter(None, values))
