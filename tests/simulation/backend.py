@@ -19,6 +19,7 @@ from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.lane_writer import LaneWriter
+from pagegate.actors.queues.pruner import Pruner
 from pagegate.actors.queues.queue import Drain, JobQueue
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import Executed, LeaseTimes
@@ -28,6 +29,7 @@ from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.tickets import Tickets
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
+from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import MemoryState
 from tests.simulation.database import Server, Wire
 from tests.simulation.edges import RendererWire, Surroundings
@@ -35,6 +37,7 @@ from tests.simulation.virtual_loop import Life, LoopClock
 
 SWEEP_S = 30.0
 ARTIFACT_TTL_S = 60.0
+BATCH_LEASE_S = 10.0  # so that nobody has to sleep for a minute to lose it
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,11 @@ class Rules:
             render_workspace_queue_max=2,
         )
     )
+    check_inflight_max: int = 2
     state_bytes_max: int = 4096
     infra_failures_max: int = 6
     lease_losses_max: int = 3
+    retention: Retention | None = None
 
 
 class _PlayedTickets:
@@ -112,11 +117,15 @@ class Backend:
         runtime = self._around.runtime
         actors = self.actors
         actors["sweeper"] = StateSweeper.start(self.state, SWEEP_S)
-        actors["admission"] = RuntimeAdmission.start(runtime, ["sim://runtime"], {"check": 2, "light": 0})
+        actors["admission"] = RuntimeAdmission.start(
+            runtime, ["sim://runtime"], {"check": rules.check_inflight_max, "light": 0}
+        )
         renderers = [RendererWire(self._around, renderer) for renderer in self._around.renderers.values()]
         drive = Drive(db, objects, rules.renders.lease_s)
         actors["coordinator"] = RenderCoordinator.start(db, owner, renderers, drive, rules.renders, tick_s=2.0)
-        external = actors["external"] = ExternalTasks.start(db, owner, feed, poll_s=3.0, reconcile_s=15.0)
+        external = actors["external"] = ExternalTasks.start(
+            db, owner, feed, lease_s=BATCH_LEASE_S, poll_s=3.0, reconcile_s=15.0
+        )
         check = PageCheck(
             db,
             self._around.states[self.address],
@@ -129,7 +138,8 @@ class Backend:
         kind = PageMutation(db, objects, check, feed, on_end=lambda: external.tell(BatchesMayBeReady()))
         writer = LaneWriter(db, kind, rules.times)
         workers = [
-            JobWorker.start(db, kind, rules.times, rules.infra_failures_max, writer=writer) for _ in range(rules.workers)
+            JobWorker.start(db, kind, rules.times, rules.infra_failures_max, writer=writer)
+            for _ in range(rules.workers)
         ]
         actors |= {f"worker{place}": worker for place, worker in enumerate(workers)}
         actors["queue"] = JobQueue.start(
@@ -142,6 +152,8 @@ class Backend:
             on_news=feed.publish,
             on_end=lambda: external.tell(BatchesMayBeReady()),
         )
+        if rules.retention is not None:
+            actors["pruner"] = Pruner.start(db, rules.retention, period_s=5.0)
         actors["runs"] = AgentRuns.start(db, actors["queue"], feed, rules.runs)
 
 

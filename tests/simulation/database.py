@@ -31,6 +31,7 @@ from tests.simulation.virtual_loop import LIFE, Life, LoopClock, VirtualLoop
 T = TypeVar("T")
 
 _IN_FLIGHT_S = (0.0002, 0.004)
+_STRAGGLES_S = (3.0, 8.0, 12.0, 18.0)
 _NOTICED_S = (0.0, 0.0, 0.02, 1.5)  # until the server rolls back what nobody talks about any more
 
 
@@ -76,14 +77,20 @@ def make_template(path: Path) -> None:
 class Wire:
     """One process's way to the server.
 
-    `cut`: nothing arrives. `loses`: how likely a commit's answer is lost. `trap`: what happens as soon as the process
-    has committed a change to one table, before it hears of it.
+    `cut`: nothing arrives. `loses`: how likely a commit or its answer is lost. `refuses`: how likely a statement is
+    refused for a passing reason, as a lock or a deadlock is. `straggles`: how likely a transaction begins much later
+    than it was asked for. `trap`: what happens as soon as the process has committed a change to one table, before it
+    hears of it.
     """
 
     def __init__(self, server: "Server", life: Life | None = None) -> None:
         self.server, self.life = server, life
-        self.cut, self.loses, self.slow_s = False, 0.0, 0.0
+        self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
         self.trap: tuple[str, Callable[[], None]] | None = None
+
+    def heal(self) -> None:
+        self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
+        self.trap = None
 
     @property
     def database(self) -> Database:
@@ -135,7 +142,9 @@ class Session:
 
     async def begin(self) -> None:
         self.granted = self.server.loop.create_future()
-        self._send(self._arrive)
+        chance, straggles = self.server.loop.chance, self.wire.straggles
+        late = straggles > 0 and chance.random() < straggles
+        self._send(self._arrive, chance.choice(_STRAGGLES_S) if late else 0.0)
         try:
             await self.granted
         except asyncio.CancelledError:
@@ -162,6 +171,9 @@ class Session:
     def _run(self, statement: Executable, parameters: Any) -> CursorResult[Any]:
         """Rows are fetched at once, as the real engine's are: a half-read cursor would hold the transaction open."""
         assert self.conn is not None
+        if self.wire.refuses and self.server.loop.chance.random() < self.wire.refuses:
+            self.server.end(self)
+            raise DatabaseUnavailable("a lock, or a deadlock")
         result = self.conn.execute(statement, parameters)
         if result.returns_rows and result.cursor is not None:
             rows = result.cursor.fetchall()
@@ -196,9 +208,9 @@ class Session:
         self._send(arrive)
         return answer
 
-    def _send(self, arrive: Callable[[], None]) -> None:
+    def _send(self, arrive: Callable[[], None], late_s: float = 0.0) -> None:
         chance = self.server.loop.chance
-        takes_s = chance.uniform(*_IN_FLIGHT_S)
+        takes_s = late_s + chance.uniform(*_IN_FLIGHT_S)
         if self.wire.slow_s and chance.random() < 0.3:
             takes_s += chance.uniform(0, self.wire.slow_s)
         self.server.loop.call_outside(takes_s, arrive)

@@ -8,7 +8,9 @@ goes on when the caller is dead, and its answer then reaches nobody.
 import asyncio
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -64,6 +66,7 @@ class Weather:
     renderer_loses_answer: float = 0.0
     renderer_hangs: float = 0.0
     renderer_errs: float = 0.0
+    renderer_repeats: float = 0.0
     objects_fail: float = 0.0
     slow_s: float = 0.0
 
@@ -74,10 +77,18 @@ class Weather:
 
 @dataclass
 class Surroundings:
-    """Everything around the Backends. `states` are the artifacts of each Backend address that is alive."""
+    """Everything around the Backends. `states` are the artifacts of each Backend address that is alive.
+
+    `compiles_max`: how many compiles a Backend may have in flight; who sees more says so to `broken`. `drowsy`: how
+    likely who calls falls asleep while the call is on its way.
+    """
 
     loop: VirtualLoop
     note: Callable[..., None]
+    compiles_max: int = 2
+    broken: Callable[[str], None] = lambda _: None
+    drowsy: float = 0.0
+    fall_asleep: Callable[[], bool] = lambda: False
     weather: Weather = field(default_factory=Weather)
     states: dict[str, PreviewArtifacts] = field(default_factory=dict)
 
@@ -95,6 +106,8 @@ class Surroundings:
         if self.strikes(0.2 if self.weather.slow_s else 0.0):
             takes_s += self.loop.chance.uniform(0, self.weather.slow_s)
         await asyncio.sleep(takes_s)
+        if self.strikes(self.drowsy) and self.fall_asleep():
+            await asyncio.sleep(0)
 
     def who(self) -> str:
         life = LIFE.get()
@@ -108,8 +121,18 @@ class PlayedRuntime:
         self._around, self._loop = around, around.loop
         self._outputs: dict[str, tuple[str, float]] = {}  # id -> mark, until when
         self._made = 0
+        self._inflight: Counter[str] = Counter()  # by Backend; one that is killed keeps its own for ever
 
     async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
+        self._inflight[request.backend_url] += 1
+        if (count := self._inflight[request.backend_url]) > self._around.compiles_max:
+            self._around.broken(f"{request.backend_url} has {count} compiles in flight")
+        try:
+            return await self._compile(request, timeout_s)
+        finally:
+            self._inflight[request.backend_url] -= 1
+
+    async def _compile(self, request: CompileRequest, timeout_s: float) -> CompileResult:
         around, chance = self._around, self._loop.chance
         await around.travel()
         if around.strikes(around.weather.runtime_refuses):
@@ -310,9 +333,17 @@ class RendererWire:
             await asyncio.sleep(around.loop.chance.choice([0.0, _CALL_TIMEOUT_S]))
             raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "does not answer")
         answer = work()
+        if around.strikes(around.weather.renderer_repeats):
+            around.loop.call_outside(around.loop.chance.choice([0.01, 0.5, 6.0]), self._again, work)
         if around.strikes(around.weather.renderer_loses_answer):
             raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "answered, and nobody heard it")
         return answer
+
+    @staticmethod
+    def _again(work: Callable[[], object]) -> None:
+        """The same call arrives a second time, and its answer reaches nobody."""
+        with suppress(WorkerUnavailable, WorkerBusy, AttemptUnknown):
+            work()
 
 
 class PlayedObjects:

@@ -14,6 +14,7 @@ from types import SimpleNamespace as Row
 from typing import Any
 
 from pagegate.storage.lease import Lease
+from pagegate.storage.pruning import Retention
 from tests.simulation.database import Server, Session
 from tests.simulation.edges import mark_of, nature_of, picture_of, sha256
 
@@ -71,12 +72,23 @@ class Change:
         return {name for name, value in vars(self.new).items() if name not in old or old[name] != value}
 
 
+@dataclass(frozen=True)
+class Gone:
+    """One row that a transaction deleted."""
+
+    table: str
+    id: int
+    old: Row
+
+
 class Books:
     """See the module. One for each simulation."""
 
-    def __init__(self, server: Server, limits: Limits) -> None:
-        self._server, self._limits = server, limits
+    def __init__(self, server: Server, limits: Limits, retention: Retention | None = None) -> None:
+        self._server, self._limits, self._retention = server, limits, retention
         self.rows: dict[str, dict[int, Row]] = {table: {} for table in _TABLES}
+        self.ends: dict[int, str] = {}  # of each job: its error code, or how it ended without one
+        self.pruned_runs: set[int] = set()
         self.commits = 0
         self.broken_by: BaseException | None = None
         raw = server.writer.connection.driver_connection
@@ -85,10 +97,11 @@ class Books:
         self._columns = {table: [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] for table in _TABLES}
         raw.execute("CREATE TEMP TABLE touched (name TEXT, id INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID")
         for table in _TABLES:
-            for what in ("INSERT", "UPDATE"):
+            for what in ("INSERT", "UPDATE", "DELETE"):
+                row = "OLD" if what == "DELETE" else "NEW"
                 raw.execute(
                     f"CREATE TEMP TRIGGER touch_{what}_{table} AFTER {what} ON main.{table} "
-                    f"BEGIN INSERT OR IGNORE INTO touched VALUES ('{table}', NEW.id); END"
+                    f"BEGIN INSERT OR IGNORE INTO touched VALUES ('{table}', {row}.id); END"
                 )
 
     # -- called by the server -------------------------------------------------------------------------------------
@@ -106,13 +119,24 @@ class Books:
     def committing(self, session: Session) -> None:
         if self.broken_by is not None or not session.writes:
             return
-        changes = list(self._changes())
+        touched = list(self._changes())
         if session.stale:
+            for said in filter(None, (_move_of(one) for one in touched if isinstance(one, Change))):
+                self._server.note(session.who, said)
             lease = session.stale[0]
             raise Violation(
                 f"{session.who} committed as attempt {lease.fence} of {lease.table} {lease.id}, and does not hold it"
             )
-        session.touched = {change.table for change in changes}
+        session.touched = {one.table for one in touched}
+        gone = [one for one in touched if isinstance(one, Gone)]
+        for lost in gone:
+            self._judge_deletion(lost)
+        for lost in gone:
+            del self.rows[lost.table][lost.id]
+        changes = [one for one in touched if isinstance(one, Change)]
+        for change in changes:
+            if said := _move_of(change):
+                self._server.note(session.who, said)
         for change in changes:
             self.rows[change.table][change.id] = change.new
         for change in changes:
@@ -144,6 +168,22 @@ class Books:
                     self._judge_run(change, session)
                 case "ai_agent_external_tasks":
                     self._judge_task(change)
+
+    def _judge_deletion(self, lost: Gone) -> None:
+        """Only what has ended, and long enough ago, and was told to whoever waits for it (Q11)."""
+        old, about = lost.old, f"{lost.table} {lost.id}"
+        if self._retention is None or lost.table in {PAGES, VERSIONS}:
+            raise Violation(f"{about} was deleted")
+        state = getattr(old, "state", None) or old.status
+        if lost.table not in {CALLS, ATTEMPTS} and state not in _ENDS:
+            raise Violation(f"{about} was deleted while it was {state}")
+        if lost.table in {JOBS, RUNS}:
+            kept = self._retention
+            kept_ms = {"succeeded": kept.succeeded_ms, "failed": kept.failed_ms}.get(state, kept.cancelled_ms)
+            if self._now_ms - old.finished_at_ms < kept_ms:
+                raise Violation(f"{about}, {state}, was deleted {self._now_ms - old.finished_at_ms} ms after its end")
+        if lost.table == RUNS:
+            self.pruned_runs.add(lost.id)
 
     def _judge_slots(self) -> None:
         unreleased = [row for row in self.rows[ATTEMPTS].values() if row.released_at is None]
@@ -223,6 +263,7 @@ class Books:
 
     def _judge_end(self, job: Row) -> None:
         """Content or infrastructure, never confused (R9); and its call is told in the same transaction (A3)."""
+        self.ends[job.id] = job.error_code or job.status
         written = [version for version in self.rows[VERSIONS].values() if version.job_id == job.id]
         if len(written) != (job.status == "succeeded"):
             raise Violation(f"job {job.id} ends as {job.status} with {len(written)} page versions")
@@ -296,11 +337,17 @@ class Books:
         task, old = change.new, change.old
         if old is not None and old.state in _ENDS and task.state in _ENDS:
             raise Violation(f"call {task.tool_call_id} was told {old.state}, and then {task.state}")
+        if old is not None and old.state in _ENDS and task.state not in _ENDS:
+            batch = self.rows[BATCHES][task.batch_id]
+            if batch.state != "waiting" or self.rows[RUNS][batch.run_id].status in _ENDS:
+                raise Violation(f"call {task.tool_call_id} is open again, and its batch is {batch.state}")
         if task.state in _ENDS and task.job_id is not None and self.rows[JOBS][task.job_id].status != task.state:
             raise Violation(f"call {task.tool_call_id} is told {task.state} of job {task.job_id}, which is not")
 
     def _judge_run(self, change: Change, session: Session) -> None:
         run, old = change.new, change.old
+        if old is None or run.last_event_index > old.last_event_index:
+            self._judge_events(run, 0 if old is None else old.last_event_index, session)
         count, last = self._raw.execute(
             "SELECT count(*), max(event_index) FROM ai_agent_run_events WHERE run_id = ?", (run.id,)
         ).fetchone()
@@ -316,6 +363,34 @@ class Books:
             raise Violation(f"run {run.id} ended before all of its calls had")
         if json.loads(run.result)["all_saved"] != all(task.state == "succeeded" for task in told):
             raise Violation(f"run {run.id} says of its calls what is not true")
+
+    def _judge_events(self, run: Row, after: int, session: Session) -> None:
+        """What a run is told of a job comes from who works on it, and its end is told once."""
+        news = self._raw.execute(
+            "SELECT kind, data FROM ai_agent_run_events WHERE run_id = ? AND event_index > ?", (run.id, after)
+        ).fetchall()
+        for kind, text in news:
+            data = json.loads(text)
+            if kind == "tool.progress":
+                calls = [row for row in self.rows[CALLS].values() if row.run_id == run.id]
+                call = next(row.id for row in calls if row.call_id == data["call_id"])
+                of_call = [job.id for job in self.rows[JOBS].values() if job.tool_call_id == call]
+                leases = [session.held.get((JOBS, job_id)) for job_id in of_call]
+                if data["attempt"] not in [lease.fence for lease in leases if lease is not None]:
+                    raise Violation(f"attempt {data['attempt']} of {data['call_id']} tells of itself without its lease")
+            elif kind in {"tool.ended", "run.finished"}:
+                told = [json.loads(text) for text in self._told(run.id, kind)]
+                same = [one for one in told if one.get("job_id") == data.get("job_id")]
+                if len(same) > 1:
+                    raise Violation(f"run {run.id} is told {kind} twice: {same}")
+                if kind == "tool.ended" and self.rows[JOBS][data["job_id"]].status not in _ENDS:
+                    raise Violation(f"run {run.id} is told the end of job {data['job_id']}, which goes on")
+
+    def _told(self, run_id: int, kind: str) -> list[str]:
+        found = self._raw.execute(
+            "SELECT data FROM ai_agent_run_events WHERE run_id = ? AND kind = ?", (run_id, kind)
+        ).fetchall()
+        return [data for (data,) in found]
 
     # -- at the end -----------------------------------------------------------------------------------------------
 
@@ -334,18 +409,48 @@ class Books:
     def _now_ms(self) -> int:
         return self._server.clock.now_ms()
 
-    def _changes(self) -> Iterator[Change]:
+    def _changes(self) -> Iterator[Change | Gone]:
         touched = self._raw.execute("SELECT name, id FROM touched ORDER BY name, id").fetchall()
         if touched:
             self._raw.execute("DELETE FROM touched")
         for table, row_id in touched:
-            row = self._read(self._raw, table, row_id)
-            assert row is not None, "nothing is deleted here"
-            yield Change(table, row_id, self.rows[table].get(row_id), row)
+            row, old = self._read(self._raw, table, row_id), self.rows[table].get(row_id)
+            if row is not None:
+                yield Change(table, row_id, old, row)
+            elif old is not None:
+                yield Gone(table, row_id, old)
 
     def _read(self, raw: sqlite3.Connection, table: str, row_id: int) -> Row | None:
         values = raw.execute(f"SELECT * FROM {table} WHERE id = ?", (row_id,)).fetchone()
         return None if values is None else Row(**dict(zip(self._columns[table], values, strict=True)))
+
+
+_CALLED = {
+    JOBS: "job",
+    RUNS: "run",
+    BATCHES: "batch",
+    TASKS: "call",
+    REQUESTS: "render",
+    ATTEMPTS: "render attempt",
+    VERSIONS: "page version",
+}
+
+
+def _move_of(change: Change) -> str | None:
+    """For the trace: what became of a row, when that is worth a line."""
+    if change.table not in _CALLED:
+        return None
+    state = "state" if hasattr(change.new, "state") else "status"
+    was, is_now = getattr(change.old, state, None), getattr(change.new, state)
+    fence = _LEASED[change.table][1] if change.table in _LEASED else None
+    if was == is_now and (fence is None or getattr(change.old, fence) == getattr(change.new, fence)):
+        return None
+    said = (
+        f"{_CALLED[change.table]} {change.id}: {is_now}"
+        if was is None
+        else (f"{_CALLED[change.table]} {change.id}: {was} -> {is_now}")
+    )
+    return said if fence is None else f"{said}, {fence} {getattr(change.new, fence)}"
 
 
 def _judge_move(change: Change, session: Session) -> None:

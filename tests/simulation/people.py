@@ -91,7 +91,7 @@ class People:
             await self._until_answered(asked)
         if chance.random() < 0.15:
             await self._until_answered(asked)  # it has forgotten that it was answered
-        if chance.random() < 0.2:
+        if chance.random() < self.world.climate.cancels:
             await asyncio.sleep(chance.uniform(0, 8))
             await self._cancel(self.runs[key], place.user_id)
 
@@ -102,26 +102,34 @@ class People:
             backend = chance.choice(self.world.backends)
             try:
                 answer = await ask(backend.actors["runs"], asked, chance.choice([0.01, *[_ANSWER_TIMEOUT_S] * 4]))
-            except (TimeoutError, DatabaseUnavailable, runs.JobQueueFull, pykka.ActorDeadError):
+            except runs.JobQueueFull:
+                if key in self.runs and self.runs[key] not in self.world.books.pruned_runs:
+                    raise Violation(f"the key {key} was answered run {self.runs[key]}, and then refused") from None
+                await asyncio.sleep(chance.uniform(0.1, 2))
+                continue
+            except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
                 await asyncio.sleep(chance.uniform(0.1, 2))
                 continue
             self.world.note("agent", "answered", key=key, run=answer.run_id, created=answer.created)
-            if self.runs.setdefault(key, answer.run_id) != answer.run_id:
-                raise Violation(f"the key {key} was answered run {self.runs[key]}, and then run {answer.run_id}")
+            before = self.runs.setdefault(key, answer.run_id)
+            if before in self.world.books.pruned_runs:  # nobody can know any more that it was answered
+                self.runs[key] = answer.run_id
+            elif before != answer.run_id:
+                raise Violation(f"the key {key} was answered run {before}, and then run {answer.run_id}")
             return
 
-    async def cancel_one_of(self, backend: Backend) -> None:
-        """Cancel a run that this very process works for."""
+    async def cancel_one_of(self, backend: Backend, *, through_another: bool = False) -> None:
+        """Cancel a run that this very process works for; it hears of it, or another one does."""
         for job in self.world.books.rows[jobs.PAGE_MUTATION].values():
             if job.status == "running" and job.worker_id == backend.owner:
-                await self._cancel(job.run_id, job.user_id, backend)
+                await self._cancel(job.run_id, job.user_id, None if through_another else backend)
                 return
 
     async def _cancel(self, run_id: int, user_id: int, backend: Backend | None = None) -> None:
         backend = backend or self.world.loop.chance.choice(self.world.backends)
         try:
             state = await ask(backend.actors["runs"], CancelRun(run_id, user_id), _ANSWER_TIMEOUT_S)
-        except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
+        except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError, runs.RunNotFound):
             return
         self.world.note("agent", "cancelled", run=run_id, state=state)
         if state not in {"succeeded", "failed", "cancelled"}:
@@ -141,15 +149,17 @@ class People:
             )
             known = {row.code: (row.number, mark_of(row.source)) for row in rows}
         calls: list[Any] = []
-        for _ in range(chance.choice([1, 1, 2, 3])):
-            if known and chance.random() < 0.5:
+        climate = self.world.climate
+        edits, names = {"edits": (0.95, 0.4), "names": (0.1, 0.5)}.get(climate.asked, (0.5, 0.4))
+        for _ in range(chance.choice(climate.calls)):
+            if known and chance.random() < edits:
                 code = chance.choice(sorted(known))
                 number, mark = known[code]
                 edit = {"search": mark, "replace": mark_of(self._source())}
                 calls.append(self._call("apply_page_edits", page=code, base_version=number, edits=[edit]))
                 known[code] = (number + 1, edit["replace"])
             else:
-                named = {"code": chance.choice(["page", "page-2", "page-3"])} if chance.random() < 0.4 else {}
+                named = {"code": chance.choice(["page", "page-2", "page-3"])} if chance.random() < names else {}
                 calls.append(self._call("create_project_page", title="Page", source=self._source(), **named))
         skip = chance.random() < 0.25
         return StartApiRun(place.user_id, place.project_id, tuple(calls), key, skip)
@@ -185,6 +195,17 @@ class People:
             case "return":
                 await self._pages(place, pages.bring_back_page, "brought back")
 
+    async def edit(self) -> None:
+        """Somebody saves a page by hand, without any job."""
+        place = self.world.loop.chance.choice(self.places)
+        async with self.world.wire.write() as tx:
+            entries = await pages.list_pages(tx, place.project_id)
+            if not entries:
+                return
+            page = self.world.loop.chance.choice(entries).page
+            number = await pages.add_page_version(tx, page.id, page.number, self._first_version(1))
+        self.world.note("people", "saved a page by hand", page=page.id, version=number)
+
     async def operate(self) -> None:
         """An operator's hand on the lane or on one of its jobs (Q10, Q11)."""
         chance, world = self.world.loop.chance, self.world
@@ -199,7 +220,7 @@ class People:
             answer = await ask(backend.actors["control"], asked, _ANSWER_TIMEOUT_S)
         except (TimeoutError, DatabaseUnavailable, pykka.ActorDeadError):
             return
-        except (JobNotFailed, JobAlreadyRetried, ResultDelivered, runs.JobQueueFull) as refusal:
+        except (JobNotFailed, JobAlreadyRetried, ResultDelivered, runs.JobQueueFull, jobs.JobNotFound) as refusal:
             answer = type(refusal).__name__
         world.note("operator", type(asked).__name__, job=getattr(asked, "job_id", "-"), answer=answer)
 

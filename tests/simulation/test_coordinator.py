@@ -30,6 +30,7 @@ from tests.simulation.virtual_loop import VirtualLoop, simulate
 from tests.simulation.world import workshop
 
 _LEASE_MS = 3_600_000
+_SERVED_WITHIN_S = 120.0
 _BASES = {"vendor_url": "sim://runtime/vendor/", "assets_url": "sim://backend/assets/"}
 
 
@@ -72,7 +73,9 @@ class Stage:
             return [self.wanted[request_id] for request_id in rows.scalars()]
 
     async def until_served(self, name: str) -> list[str]:
+        deadline_s = self.loop.time() + _SERVED_WITHIN_S
         while name not in (served := await self.served()):
+            assert self.loop.time() < deadline_s, f"{name} is not served"
             await asyncio.sleep(0.2)
         return served
 

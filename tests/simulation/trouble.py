@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.backend import Backend
 from tests.simulation.invariants import ATTEMPTS, BATCHES, JOBS, REQUESTS, RUNS
+from tests.simulation.virtual_loop import Life
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _RUNTIME = ("runtime_refuses", "runtime_hangs", "runtime_forgets")
-_RENDERER = ("renderer_refuses", "renderer_loses_answer", "renderer_hangs", "renderer_errs")
+_RENDERER = ("renderer_refuses", "renderer_loses_answer", "renderer_hangs", "renderer_errs", "renderer_repeats")
 
 
 class Trouble:
@@ -23,31 +24,13 @@ class Trouble:
 
     def __init__(self, world: "World") -> None:
         self._world, self._loop = world, world.loop
-        kinds: list[Callable[[], Awaitable[None]]] = [
-            self._kill,
-            self._kill,
-            self._freeze,
-            self._suspend,
-            self._suspend,
-            self._sleep_on_a_batch,
-            self._crash_actor,
-            self._cut,
-            self._database_gone,
-            self._slow,
-            self._lose_answers,
-            self._runtime,
-            self._renderer,
-            self._restart_renderer,
-            self._restart_runtime,
-            self._objects,
-            self._interfere,
-            self._operate,
-            self._restart,
-            self._step_clock,
-        ]
-        chance = self._loop.chance
-        self._kinds = [kind for kind in kinds if chance.random() < 0.5] or [self._kill]
-        self._pace_s = chance.choice([0.5, 1.0, 3.0])
+        chance, climate = self._loop.chance, world.climate
+        kinds: list[Callable[[], Awaitable[None]]] = [getattr(self, f"_{kind}") for kind in climate.trouble]
+        chosen = [kind for kind in kinds if not climate.choosy or chance.random() < 0.5]
+        self._kinds = chosen or [self._kill]
+        self._pace_s = chance.choice(climate.pace_s)
+        for name, value in climate.weather.items():
+            setattr(world.around.weather, name, value)
 
     async def run(self, until_s: float) -> None:
         chance = self._loop.chance
@@ -58,11 +41,11 @@ class Trouble:
 
     async def _put_right(self) -> None:
         world = self._world
+        world.stormy = False
         world.around.weather.calm_down()
         for backend in world.backends:
-            backend.wire.cut, backend.wire.loses, backend.wire.slow_s = False, 0.0, 0.0
+            backend.wire.heal()
             backend.life.put_out_fuse()
-            backend.wire.trap = None
         while any(backend.life.stopped for backend in world.backends):
             await asyncio.sleep(0.5)
         await asyncio.sleep(2)  # what an operator asked of a frozen process is done only now
@@ -83,17 +66,17 @@ class Trouble:
         self._catch(self._suspended)
 
     async def _sleep_on_a_batch(self) -> None:
-        """A coordinator claims a batch and is suspended for longer than that lease, which is a long one."""
+        """A coordinator claims a batch and is suspended for longer than that lease."""
         backend = self._loop.chance.choice(self._world.backends)
         if not backend.life.stopped:
-            backend.wire.trap = (BATCHES, lambda: self._pause(backend, "SUSPENDED", 65.0, asleep=True))
+            backend.wire.trap = (BATCHES, lambda: self._pause(backend, "SUSPENDED", 11.0, asleep=True))
 
     def _catch(self, then: Callable[[Backend], None]) -> None:
         """Between any two of its steps; or just when it has committed something that it goes on with."""
         chance, backend = self._loop.chance, self._loop.chance.choice(self._world.backends)
         if backend.life.stopped:
             return
-        if chance.random() < 0.5:
+        if chance.random() < 0.4:
             backend.life.light_fuse(chance.choice([0, 5, 50, 500]), lambda: then(backend))
         else:
             table = chance.choice([JOBS, JOBS, RUNS, RUNS, BATCHES, REQUESTS, ATTEMPTS])
@@ -109,7 +92,13 @@ class Trouble:
         self._pause(backend, "FROZEN", self._loop.chance.choice([0.3, 4.0, 9.9, 10.1, 15.0]), asleep=False)
 
     def _suspended(self, backend: Backend) -> None:
-        self._pause(backend, "SUSPENDED", self._loop.chance.choice([4.0, 10.1, 15.0, 15.0, 65.0]), asleep=True)
+        self._pause(backend, "SUSPENDED", self._loop.chance.choice(self._world.climate.sleeps_s), asleep=True)
+
+    def fall_asleep(self, life: Life) -> None:
+        """A process is suspended where it stands."""
+        for backend in self._world.backends:
+            if backend.life is life and not life.stopped:
+                self._suspended(backend)
 
     def _pause(self, backend: Backend, what: str, for_s: float, *, asleep: bool) -> None:
         def goes_on() -> None:
@@ -125,7 +114,7 @@ class Trouble:
     def _greet(self, backend: Backend) -> None:
         """Who has slept is asked for something at once, before it can know what it has lost."""
         chance, world = self._loop.chance, self._world
-        if chance.random() < 0.2 and backend not in world.stopping:
+        if chance.random() < world.climate.stops_awake and backend not in world.stopping:
             world.stop_and_start(backend)
         elif chance.random() < 0.3:
             world.background(world.people.cancel_one_of(backend))
@@ -168,6 +157,16 @@ class Trouble:
         wire.loses = self._loop.chance.choice([0.1, 0.5])
         self._later(lambda: setattr(wire, "loses", 0.0), 1.0, 5.0)
 
+    async def _refuse(self) -> None:
+        wire = self._loop.chance.choice(self._world.backends).wire
+        wire.refuses = self._loop.chance.choice([0.05, 0.3])
+        self._later(lambda: setattr(wire, "refuses", 0.0), 1.0, 5.0)
+
+    async def _straggle(self) -> None:
+        wire = self._loop.chance.choice(self._world.backends).wire
+        wire.straggles = self._loop.chance.choice([0.05, 0.3])
+        self._later(lambda: setattr(wire, "straggles", 0.0), 2.0, 10.0)
+
     async def _step_clock(self) -> None:
         """The clock that decides about leases is put right; there is one, so only where one process owns it (Q6)."""
         if len(self._world.backends) == 1:
@@ -197,6 +196,12 @@ class Trouble:
 
     async def _interfere(self) -> None:
         await self._world.people.interfere()
+
+    async def _edit(self) -> None:
+        await self._world.people.edit()
+
+    async def _cancel(self) -> None:
+        await self._world.people.cancel_one_of(self._loop.chance.choice(self._world.backends), through_another=True)
 
     async def _operate(self) -> None:
         await self._world.people.operate()

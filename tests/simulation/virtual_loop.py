@@ -142,6 +142,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         life = LIFE.get()
         return self._now_s if life is None else self._now_s - life.lag_s
 
+    @property
+    def true_time(self) -> float:
+        """The time outside, whatever the clock of the process that asks says."""
+        return self._now_s
+
     def call_outside(self, delay_s: float, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
         """Call later, as a part of no process: what is on its way goes on when its sender is dead."""
         return self.call_at(self._now_s + delay_s, callback, *args, context=self.outside)
@@ -189,14 +194,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """What a process of the simulation takes for the present; `skew_ms` is how far its clock is off."""
+    """A wall clock, `skew_ms` off. It goes on while the machine sleeps; only what is monotonic stands still then."""
 
     def __init__(self, loop: VirtualLoop, skew_ms: int = 0) -> None:
         self._loop = loop
         self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
-        return EPOCH_MS + int(self._loop.time() * 1000) + self.skew_ms
+        return EPOCH_MS + int(self._loop.true_time * 1000) + self.skew_ms
 
 
 class _Calls:

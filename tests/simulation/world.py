@@ -1,9 +1,9 @@
 """One simulated world, from a seed to its end: a storm, the calm after it, and what must be true then.
 
 Owns the Backends of the hour, the people, the surroundings and the trace. `play(seed)` is all that others need: the
-same seed plays the same world, event by event. While faults last, only safety is asked for (`invariants.py`); once
-they stop, everything must come to its end within a bound of virtual time, and what was put away for a while must be
-gone after its time.
+same seed plays the same world in the same climate, event by event. While faults last, only safety is asked for
+(`invariants.py`); once they stop, everything must come to its end within a bound of virtual time, and what was put away
+for a while must be gone after its time.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,22 @@ from unittest import mock
 
 import structlog
 
+from pagegate.actors.jobs import page_plan
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.storage import external, jobs, lease, renders
 from pagegate.storage.jobs import Ending
 from pagegate.storage.lease import Lease
+from pagegate.storage.pruning import Retention
 from tests.simulation.backend import ARTIFACT_TTL_S, SWEEP_S, Backend, Rules
+from tests.simulation.climates import CLIMATES, Climate, climate_of
 from tests.simulation.database import Server, Wire, make_template, session_of
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
 from tests.simulation.invariants import JOBS, Books, Limits, Violation
+from tests.simulation.patching import everywhere
 from tests.simulation.people import People
 from tests.simulation.trouble import Trouble
 from tests.simulation.virtual_loop import LIFE, VirtualLoop, simulate
 
-STORM_S = 25.0
 STORM_MAX_S = 150.0  # until the last of those who sleep has woken
 CALM_MAX_S = 240.0
 _LOOK_S = 0.5
@@ -43,10 +46,13 @@ _LOOK_S = 0.5
 # Everything that a process does under a lease; whoever calls one of these says that it holds it.
 _UNDER_A_LEASE = {
     lease: ("renew", "require_held"),
-    jobs: ("finish_job", "retry_job", "release_job", "change_candidate_code"),
+    jobs: ("retry_job", "release_job", "change_candidate_code"),
     renders: ("enqueue_request", "finish_attempt", "fail_attempt", "return_busy"),
     external: ("finish_batch", "release_batch"),
 }
+_RETENTION = Retention(succeeded_ms=12_000, cancelled_ms=15_000, failed_ms=18_000)
+_PRUNED_MAX_S = 60.0
+_SNARED = {"jobs": jobs, "renders": renders, "page_plan": page_plan}
 _NOT_TOLD = {"event", "log_level", "artifact_id", "level", "exc_info", "owner"}
 
 
@@ -73,10 +79,12 @@ class World:
     around: Surroundings
     rules: Rules
     wire: Wire
+    climate: Climate
     trace: list[Event]
     backends: list[Backend] = field(default_factory=list)
     stopping: list[Backend] = field(default_factory=list)
     lives: int = 0
+    stormy: bool = True
     over: bool = False
 
     def __post_init__(self) -> None:
@@ -84,18 +92,24 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         self._buried: list[Backend] = []
 
+    @property
+    def broken_at_s(self) -> float:
+        return self.trace[-1].at_s if self.trace else 0.0
+
     def note(self, who: str, what: str, **about: Any) -> None:
-        if self.over:
+        if self.over or self.books.broken_by is not None:
             return
         said = " ".join(f"{name}={value}" for name, value in about.items())
-        self.trace.append(Event(self.loop.time(), who, what, said))
+        self.trace.append(Event(self.loop.true_time, who, what, said))
 
     # -- processes ------------------------------------------------------------------------------------------------
 
     def start(self, host: str) -> Backend:
         self.lives += 1
         backend = Backend(self.server, self.around, self.rules, host, self.lives)
-        self.note(backend.life.name, "starts")
+        self.note(backend.life.name, "starts", clock=f"{backend.clock.skew_ms / 1000:+.0f}s")
+        for name, value in self.climate.wires.items() if self.stormy else ():
+            setattr(backend.wire, name, value)
         backend.start()
         return backend
 
@@ -123,19 +137,23 @@ class World:
         self._tasks.append(asyncio.create_task(work))
 
     async def live(self) -> None:
-        chance = self.loop.chance
-        await self.people.settle_in(chance.choice([1, 2, 2]))
-        self.backends = [self.start(host) for host in "abc"[: chance.choice([1, 1, 2, 2, 3])]]
-        trouble = asyncio.create_task(Trouble(self).run(STORM_S))
+        chance, climate = self.loop.chance, self.climate
+        await self.people.settle_in(chance.choice(climate.workspaces))
+        self.backends = [self.start(host) for host in "abc"[: chance.choice(climate.hosts)]]
+        self.trouble = Trouble(self)
+        trouble = asyncio.create_task(self.trouble.run(climate.storm_s))
         at_s = 0.0
-        for number in range(chance.choice([3, 5, 7])):
-            at_s = at_s if chance.random() < 0.4 else chance.uniform(0, STORM_S * 0.8)  # some come together
+        for number in range(chance.choice(climate.agents)):
+            # some come together
+            at_s = at_s if chance.random() < climate.together else chance.uniform(0, climate.storm_s * 0.8)
             self.background(self._agent(f"key-{number}", at_s))
         await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
         await self._until(self._all_is_over, CALM_MAX_S, "the calm")
         await self._until(lambda: not self._left_behind(), ARTIFACT_TTL_S + OUTPUT_TTL_S + 2 * SWEEP_S, "the sweep")
+        if self.rules.retention is not None:
+            await self._until(lambda: not self.books.rows[JOBS], _PRUNED_MAX_S, "the pruning")
 
     async def end(self) -> None:
         """Let every process end, killed ones too, so that nothing of this world is left."""
@@ -156,6 +174,14 @@ class World:
     async def _agent(self, key: str, after_s: float) -> None:
         await asyncio.sleep(after_s)
         await self.people.submit(key, self.loop.chance.choice(self.people.places))
+
+    def fall_asleep(self) -> bool:
+        """The process that runs this, if it is one, is suspended; false when nobody may be any more."""
+        life = LIFE.get()
+        if life is None or not self.stormy or self.over:
+            return False
+        self.trouble.fall_asleep(life)
+        return life.stopped
 
     def _all_is_over(self) -> bool:
         return (
@@ -194,23 +220,29 @@ class Outcome:
     """How a world ended. `violation` None: well. `ends`: of each job, its error code, or how it ended without one."""
 
     seed: int
+    climate: str
     violation: str | None
     trace: list[Event]
     ends: list[str]
     commits: int
     virtual_s: float
 
+    @property
+    def replay(self) -> str:
+        return f"python -m tests.simulation --seed {self.seed} --climate '{self.climate}' --trace"
 
-def play(seed: int, folder: Path, template: Path) -> Outcome:
-    """Play the world of a seed on a copy of `template`, an empty database."""
+
+def play(seed: int, folder: Path, template: Path, climate: str | None = None) -> Outcome:
+    """Play the world of a seed on a copy of `template`, an empty database; in its own climate, or in another one."""
+    climate = climate or climate_of(seed)
     path = folder / f"world-{seed}.db"
     shutil.copy(template, path)
     trace: list[Event] = []
     seen: dict[str, Any] = {}
 
     async def story(loop: VirtualLoop) -> None:
-        world = seen["world"] = _make(loop, path, trace)
-        with _listening(world):
+        world = seen["world"] = _make(loop, path, trace, CLIMATES[climate])
+        with _listening(world), _snares(world):
             try:
                 await world.live()
             finally:
@@ -221,47 +253,62 @@ def play(seed: int, folder: Path, template: Path) -> Outcome:
         with _presenting(), _chance_of(seed):
             simulate(seed, story)
     except Exception as error:
+        if "world" not in seen:
+            raise  # it did not even begin
         violation = f"{error}" if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
-        seen["error"] = error
     finally:
         for leftover in folder.glob(f"world-{seed}.db*"):
             leftover.unlink()
     world = seen["world"]
-    ends = [job.error_code or job.status for job in world.books.rows[JOBS].values()]
-    return Outcome(seed, violation, trace, ends, world.books.commits, world.loop.time())
+    if violation is not None:
+        trace.append(Event(world.broken_at_s, "RULE", "BROKEN:", violation.splitlines()[0]))
+    return Outcome(
+        seed, climate, violation, trace, list(world.books.ends.values()), world.books.commits, world.loop.true_time
+    )
 
 
-def _make(loop: VirtualLoop, path: Path, trace: list[Event]) -> World:
+def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -> World:
     def note(who: str, what: str, **about: Any) -> None:
         world.note(who, what, **about)
 
     chance = loop.chance
     server = Server(loop, path, note)
     around = Surroundings(loop, note)
-    for number in range(chance.choice([1, 1, 2])):
+    for number in range(chance.choice(climate.renderers)):
         around.renderers[f"renderer{number}"] = PlayedRenderer(around, f"renderer{number}")
-    renders_max, workspace_max = chance.choice([(1, 1), (2, 1), (2, 2)])
+    renders_max, workspace_max = chance.choice(climate.renders_max)
     renders = RenderLimits(
         renders_max, workspace_max, attempts_max=3, budget_s=25.0, lease_s=8.0, picture_ttl_s=30.0, collect_s=15.0
     )
+    waiting_max, waiting_here_max = climate.waiting_renders_max
     rules = Rules(
-        workers=chance.choice([1, 2]),
+        workers=chance.choice(climate.workers),
         renders=renders,
-        state_bytes_max=chance.choice([500, 4096, 4096]),  # the small one holds a single artifact
-        infra_failures_max=chance.choice([0, 1, 6]),
-        lease_losses_max=chance.choice([1, 3]),
+        state_bytes_max=chance.choice(climate.state_bytes_max),
+        check_inflight_max=chance.choice(climate.check_inflight_max),
+        infra_failures_max=chance.choice(climate.infra_failures_max),
+        lease_losses_max=chance.choice(climate.lease_losses_max),
+        retention=_RETENTION if climate.prunes else None,
     )
+    rules = replace(
+        rules,
+        runs=replace(rules.runs, active_jobs_max=climate.active_jobs_max),
+        check=replace(rules.check, render_queue_max=waiting_max, render_workspace_queue_max=waiting_here_max),
+    )
+    around.compiles_max = rules.check_inflight_max
     limits = Limits(
         renders=renders_max,
         workspace_renders=workspace_max,
         render_attempts=renders.attempts_max,
-        waiting_renders=rules.check.render_queue_max,
-        waiting_renders_of_workspace=rules.check.render_workspace_queue_max,
-        active_jobs=rules.runs.active_jobs_max,
+        waiting_renders=waiting_max,
+        waiting_renders_of_workspace=waiting_here_max,
+        active_jobs=climate.active_jobs_max,
     )
-    books = Books(server, limits)
+    books = Books(server, limits, rules.retention)
+    around.broken = lambda said: books.broken(Violation(said))
     server.witness = books
-    world = World(loop, server, books, around, rules, Wire(server), trace)
+    world = World(loop, server, books, around, rules, Wire(server), climate, trace)
+    around.drowsy, around.fall_asleep = climate.drowsy, world.fall_asleep
     return world
 
 
@@ -306,22 +353,36 @@ def _presenting() -> Iterator[None]:
 
         return call
 
-    patches = [
-        mock.patch.object(jobs, "renew_jobs", renewing(jobs.renew_jobs)),
-        mock.patch.object(jobs, "finish_jobs", finishing(jobs.finish_jobs)),
-    ]
-    patches += [
-        mock.patch.object(module, name, watched(getattr(module, name)))
-        for module, names in _UNDER_A_LEASE.items()
-        for name in names
-    ]
-    for patch in patches:
-        patch.start()
-    try:
+    with ExitStack() as patched:
+        for module, names in _UNDER_A_LEASE.items():
+            for name in names:
+                patched.enter_context(everywhere(getattr(module, name), watched(getattr(module, name))))
+        patched.enter_context(everywhere(jobs.renew_jobs, renewing(jobs.renew_jobs)))
+        patched.enter_context(everywhere(jobs.finish_jobs, finishing(jobs.finish_jobs)))
         yield
-    finally:
-        for patch in patches:
-            patch.stop()
+
+
+@contextmanager
+def _snares(world: World) -> Iterator[None]:
+    """After these functions of its climate a process may fall asleep, when they found something."""
+
+    def snared(function: Any, likelihood: float) -> Any:
+        @wraps(function)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            found = await function(*args, **kwargs)
+            if found and world.loop.chance.random() < likelihood and world.fall_asleep():
+                world.note(LIFE.get().name, "sleeps after", function=function.__name__)  # type: ignore[union-attr]
+                await asyncio.sleep(0)
+            return found
+
+        return call
+
+    with ExitStack() as patched:
+        for where, likelihood in world.climate.snares.items():
+            module, name = where.split(".")
+            function = getattr(_SNARED[module], name)
+            patched.enter_context(everywhere(function, snared(function, likelihood)))
+        yield
 
 
 @contextmanager
