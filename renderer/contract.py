@@ -49,12 +49,15 @@ class PageBases(Wire):
 
 
 class RenderTask(Wire):
+    """`component.diagnose`: the compiled entry is a component, which is shown alone on a neutral stage with `props`."""
+
     attempt_id: str
     request_id: str
     operation: Operation = "page.diagnose"
     bases: PageBases
     viewport: Viewport
     picture: bool = True
+    props: dict[str, Any] = {}  # of `component.diagnose`; plain JSON
     deadline_s: float = Field(default=60.0, gt=0)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from pagegate.renderer import isolation
 from pagegate.renderer.attempt import Attempt, Seen
 from pagegate.renderer.browser import BrowserHouse, BrowserLost
+from pagegate.renderer.component import ComponentOrigin, about_the_component
 from pagegate.renderer.contract import AttemptError, Diagnosis, Picture, RenderResult, RenderTask
 from pagegate.renderer.egress import Origin
 from pagegate.renderer.isolation import Mode
@@ -79,6 +80,8 @@ class Engine:
             return self._failed(task, AttemptError(code="RENDER_TIMEOUT", message="no browser came up in time"))
         waited_s = time.perf_counter() - started_s
         steps = () if task.operation == "page.screenshot" else self._steps
+        if task.operation == "component.diagnose":
+            origin = ComponentOrigin(origin, task.props)
         attempt = Attempt(self._stage, origin, task.viewport, options=self.options, steps=steps)
         seen = await attempt.run(max(0.1, task.deadline_s - waited_s))
         seen.timings_ms["browser"] = round(waited_s * 1000, 2)
@@ -131,6 +134,8 @@ class Engine:
                     diagnosis = await asyncio.to_thread(self._judge, observation)
             except TimeoutError:
                 return self._failed(task, AttemptError(code="RENDER_TIMEOUT", message="judging the page took too long"))
+        if diagnosis is not None and task.operation == "component.diagnose":
+            diagnosis = about_the_component(diagnosis)
         seen.timings_ms["judge"] = round((time.perf_counter() - mark_s) * 1000, 2)
         seen.timings_ms["total"] = round((time.perf_counter() - started_s) * 1000, 2)
         result = RenderResult(

@@ -235,9 +235,10 @@ def _root_position(evidence: Evidence) -> Position | None:
     """Where the page's outermost element is written: nothing that is not rendered has a `data-pg-loc`."""
     if not evidence.map:
         return None
-    for path, text in evidence.map.contents.items():
-        if not path.startswith("pages/"):
-            continue
+    contents = evidence.map.contents
+    pages = [path for path in contents if path.startswith("pages/")]
+    for path in pages or contents:  # a component that is looked at alone has no page around it
+        text = contents[path]
         at = _root_offset(path, text)
         if at is not None:
             return position_in(path, text, at)

@@ -20,92 +20,21 @@ _LEADING_NAME = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?=$|\(|\.|\?\.|\[|=(?![=>])|\
 _INTRODUCES = re.compile(r"""(?:v-for|v-slot(?::[\w-]+)?|\#[\w-]+|slot-scope)\s*=\s*("[^"]*"|'[^']*')""")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _GLOBALS = frozenset(
-    [
-        "console",
-        "window",
-        "document",
-        "location",
-        "history",
-        "navigator",
-        "Math",
-        "Date",
-        "JSON",
-        "Number",
-        "String",
-        "Boolean",
-        "Array",
-        "Object",
-        "Promise",
-        "Symbol",
-        "Map",
-        "Set",
-        "Intl",
-        "alert",
-        "confirm",
-        "prompt",
-        "setTimeout",
-        "clearTimeout",
-        "setInterval",
-        "clearInterval",
-        "undefined",
-        "null",
-        "true",
-        "false",
-        "this",
-        "if",
-        "for",
-        "return",
-        "void",
-        "typeof",
-        "await",
-        "async",
-        "function",
-        "new",
-        "delete",
-        "throw",
-        "let",
-        "const",
-        "var",
-    ]
+    _NAME.findall(
+        "console window document location history navigator Math Date JSON Number String Boolean Array Object Promise "
+        "Symbol Map Set Intl alert confirm prompt setTimeout clearTimeout setInterval clearInterval undefined null "
+        "true false this if for return void typeof await async function new delete throw let const var"
+    )
 )
 # Props of an imported type bring names that the file itself does not mention.
 _NAMES_FROM_ELSEWHERE = re.compile(r"defineProps<\s*[A-Z]|extends\s+\w+|mixins\s*:|defineComponent\(\s*\w+\s*\)")
 
-_VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
-)
+_VOID = frozenset(_NAME.findall("area base br col embed hr img input link meta source track wbr"))
 _CLOSES_A_PARAGRAPH = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "details",
-        "div",
-        "dl",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hr",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "table",
-        "ul",
-    ]
+    _NAME.findall(
+        "address article aside blockquote details div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 "
+        "header hr main menu nav ol p pre section table ul"
+    )
 )
 # Inside the first one of the second is never kept by a browser that parses.
 _NEVER_INSIDE = {"a": frozenset({"a"}), "button": frozenset({"button"}), "form": frozenset({"form"})}

@@ -20,11 +20,14 @@ export const vendorUrl = (specifier) => `/vendor/${VENDOR_FILES[specifier]}`
  */
 const SIGNAL = `const signal = (value) => { document.documentElement.dataset.pagegateMounted = value }\n`
 
+/** What a component that is looked at alone is shown with (R7); a page has none. */
+const PROPS = `const props = JSON.parse(document.getElementById('pagegate-props')?.textContent ?? '{}')\n`
+
 const VUE = `import { createApp } from 'vue'
 import Page from '@entry'
-${SIGNAL}
+${SIGNAL}${PROPS}
 try {
-  createApp(Page).mount('#app')
+  createApp(Page, props).mount('#app')
   signal('1')
 } catch (error) {
   signal('failed')
@@ -35,9 +38,9 @@ try {
 /** A setup that awaits needs a boundary; without one Vue renders nothing. */
 const VUE_ASYNC = `import { Suspense, createApp, h } from 'vue'
 import Page from '@entry'
-${SIGNAL}
+${SIGNAL}${PROPS}
 try {
-  createApp({ name: 'PageHost', render: () => h(Suspense, { onResolve: () => signal('1') }, { default: () => h(Page) }) }).mount('#app')
+  createApp({ name: 'PageHost', render: () => h(Suspense, { onResolve: () => signal('1') }, { default: () => h(Page, props) }) }).mount('#app')
 } catch (error) {
   signal('failed')
   throw error
@@ -47,10 +50,10 @@ try {
 const REACT = `import { createElement, useEffect } from 'react'
 import { createRoot } from 'react-dom/client'
 import Page from '@entry'
-${SIGNAL}
+${SIGNAL}${PROPS}
 function PageHost() {
   useEffect(() => signal('1'), [])
-  return createElement(Page)
+  return createElement(Page, props)
 }
 createRoot(document.getElementById('app')).render(createElement(PageHost))
 `
