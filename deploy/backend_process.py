@@ -36,6 +36,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         database_url=settings.database_url,
         objects_dir=settings.asset_storage_local_dir,
         s3=_s3(settings),
+        preview_url=settings.runtime_preview_public_url or settings.runtime_base_urls[0],
         keys=settings.key_sources(may_generate=_may_generate_key(settings)),
         internal_url=settings.backend_internal_url or f"http://127.0.0.1:{settings.backend_port}",
         runtime_urls=settings.runtime_base_urls,
@@ -146,6 +147,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             registry=system.registry,
             render_workers=len(options.render_workers),
             state=system.state,
+            previews=system.previews,
             refresh_numbers=system.refresh_numbers,
             unready=system.pulse.troubles,
         )

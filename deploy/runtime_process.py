@@ -16,6 +16,7 @@ def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
     return RuntimeOptions(
         public_base_url=settings.runtime_public_url or f"http://127.0.0.1:{settings.runtime_port}",
         backend_base_urls=tuple(settings.runtime_backend_base_urls),
+        jwks_url=settings.runtime_preview_jwks_url or f"{settings.runtime_backend_base_urls[0]}/.well-known/jwks.json",
         check=_lane_size(settings, "check"),
         build=_lane_size(settings, "build"),
         light=_lane_size(settings, "light"),

@@ -215,6 +215,7 @@ class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
     s3_prefix: str = ""
     s3_force_path_style: bool = True
     runtime_base_urls: Annotated[list[str], NoDecode]
+    runtime_preview_public_url: str | None = None  # how a person's browser reaches a Runtime
     render_workers_config: Annotated[list[RenderWorker], NoDecode]
     render_profile_digest: str = ""
 
@@ -286,7 +287,7 @@ class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
             raise ValueError("names one id twice")
         return [RenderWorker(id=worker.id, base_url=http_url(worker.base_url)) for worker in value]
 
-    @field_validator("backend_internal_url", "s3_endpoint_url")
+    @field_validator("backend_internal_url", "s3_endpoint_url", "runtime_preview_public_url")
     @classmethod
     def _internal_is_url(cls, value: str | None) -> str | None:
         return None if value is None else http_url(value)
@@ -312,6 +313,7 @@ class RuntimeSettings(ProcessSettings):
     runtime_port: Port = 8081
     runtime_public_url: str | None = None  # how the Renderer reaches this Runtime's outputs
     runtime_backend_base_urls: Annotated[list[str], NoDecode] = ["http://127.0.0.1:8080"]  # it fetches from no other
+    runtime_preview_jwks_url: str | None = None  # the keys of preview tokens; else the first Backend's
     runtime_node: Path | None = None  # the Node to use; else the environment's own or the system's
     runtime_vite_task_concurrency: Annotated[PerLane, NoDecode]
     runtime_vite_task_queue_size: Annotated[PerLane, NoDecode] = PerLane(check=16, build=16, light=16)
@@ -333,7 +335,7 @@ class RuntimeSettings(ProcessSettings):
     def _backends_are_urls(cls, value: list[str]) -> list[str]:
         return [http_url(url) for url in value]
 
-    @field_validator("runtime_public_url")
+    @field_validator("runtime_public_url", "runtime_preview_jwks_url")
     @classmethod
     def _public_is_url(cls, value: str | None) -> str | None:
         return None if value is None else http_url(value)

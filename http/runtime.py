@@ -4,6 +4,7 @@
 * `POST /light/{tool}` `LightRequest` as JSON, or multipart with a file after it → 200 `LightResult`, or an `ErrorBody`;
 * `GET /outputs/{id}/{path}`, `DELETE /outputs/{id}`: the compiled page, until the check is over;
 * `GET /vendor/{path}`: the frameworks;
+* `/previews/…`: for people (`runtime_previews.py`);
 * `/healthz`, `/readyz`, `/metrics`.
 
 Owns the HTTP session that reads sources. A caller that goes away cancels its task; the slot stays taken until the task
@@ -25,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from pagegate.actors.compiling.tasks import LightTask
 from pagegate.actors.systems.runtime import RuntimeSystem
 from pagegate.http.metrics import HttpMetrics, metrics_handler
+from pagegate.http.runtime_previews import add_preview_routes
 from pagegate.runtime.contract import (
     LIGHT_DEADLINES_S,
     LIGHT_REQUEST_BYTES_MAX,
@@ -65,6 +67,7 @@ def runtime_app(system: RuntimeSystem) -> web.Application:
             web.get("/metrics", metrics_handler(system.registry)),
         ]
     )
+    add_preview_routes(app, system)
     return app
 
 
@@ -195,7 +198,9 @@ async def _read_vendor(request: web.Request) -> web.Response:
         content = await asyncio.to_thread((folder / name).read_bytes)
     except OSError:
         return _error(404, "RUNTIME_FILE_UNKNOWN", "There is no such file.", "")
-    return _file(name, content)
+    answer = _file(name, content)
+    answer.headers["Access-Control-Allow-Origin"] = "*"  # a previewed page is an origin of its own (X6)
+    return answer
 
 
 async def _healthz(_: web.Request) -> web.Response:
@@ -222,7 +227,8 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as refusal:
         return _error(refusal.status, f"HTTP_{refusal.status}", refusal.reason, "")
     except Exception:
-        log.exception("runtime.request.failed", method=request.method, route=request.path)
+        resource = request.match_info.route.resource  # the address itself may hold a token
+        log.exception("runtime.request.failed", method=request.method, route=resource and resource.canonical)
         return _error(500, "RUNTIME_FAULT", "The Runtime failed to answer.", "Try again; see the log of the Runtime.")
 
 

@@ -58,6 +58,16 @@ class AssetRef(Wire):
     size_bytes: int
 
 
+class DeckEntry(Wire):
+    """One page of a preview that a person turns the pages of (P4). Each page is an artifact of its own."""
+
+    artifact_id: str
+    code: str
+    title: str
+    speaker_notes: str = ""
+    canvas: Canvas
+
+
 class ArtifactManifest(Wire):
     """One preview artifact (P1). Paths are logical: `pages/<code>.vue|tsx`, `components/<Name>.vue|tsx`.
 
@@ -71,6 +81,8 @@ class ArtifactManifest(Wire):
     assets: dict[str, AssetRef] = {}
     entry_page: EntryPage
     canvas: Canvas
+    base: str = "/"  # what the page's own files are asked for under; "./" where the page has no origin to itself
+    pages: list[DeckEntry] = []  # the pages around this one, it among them, where a person looks at it
 
 
 class ModulesRequest(Wire):

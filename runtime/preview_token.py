@@ -28,7 +28,15 @@ class KeysUnavailable(Exception):
 
 
 class PreviewTokenInvalid(Exception):
-    """The token is forged, expired or for something else. Its text may be shown to a person."""
+    """The token is forged, or for something else. Its text may be shown to a person."""
+
+    status, code, title = 401, "PREVIEW_TOKEN_INVALID", "This address opens nothing"
+
+
+class PreviewTokenExpired(PreviewTokenInvalid):
+    """The token was good, and its time is over."""
+
+    status, code, title = 404, "PREVIEW_ARTIFACT_UNAVAILABLE", "This preview is gone"
 
 
 class KeySet:
@@ -91,7 +99,7 @@ async def verify_preview_token(token: str, keys: KeySet) -> str:
             options={"require": ["exp", "iat", "sub"]},
         )
     except jwt.ExpiredSignatureError as error:
-        raise PreviewTokenInvalid("The time of this preview is over.") from error
+        raise PreviewTokenExpired("Its time is over: previews can be looked at for an hour.") from error
     except jwt.InvalidTokenError as error:
         raise PreviewTokenInvalid("This address is not one that was given out.") from error
     if claims.get("use") != USE_PREVIEW:

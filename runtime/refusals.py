@@ -68,6 +68,10 @@ class SourceUnavailable(CompileUnavailable):
     status = 502
 
 
+class ArtifactGone(SourceUnavailable):
+    """The Backend has no such artifact (any more): for a check one more fault, for a person the end of a preview."""
+
+
 class CompileCancelled(CompileUnavailable):
     code = "RUNTIME_COMPILE_CANCELLED"
 

@@ -13,7 +13,7 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 
 from pagegate.runtime.contract import MODULE_BATCH_PATHS_MAX, ArtifactManifest, ModulesAnswer, ModulesRequest
-from pagegate.runtime.refusals import SourceUnavailable
+from pagegate.runtime.refusals import ArtifactGone, SourceUnavailable
 
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _NO_SUCH_CALL = {404, 405}
@@ -62,6 +62,8 @@ class HttpModuleSource:
 
     async def manifest(self) -> ArtifactManifest:
         status, body = await self._call("GET", "/manifest")
+        if status == 404:
+            raise ArtifactGone("the Backend does not have the artifact any more")
         if status != 200:
             raise _unavailable(f"answered {status} for the manifest")
         return _parsed(ArtifactManifest, body)

@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.kernel import ask, stop
+from pagegate.actors.previews import Previews, again, forget_expired_snapshots
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.listener import HintListener
@@ -72,6 +74,7 @@ class BackendOptions:
     database_url: str
     objects_dir: Path
     keys: KeySources
+    preview_url: str  # where a person's browser reaches a Runtime
     internal_url: str
     runtime_urls: Sequence[str]
     render_workers: Sequence[RenderWorkerOptions]
@@ -130,7 +133,14 @@ class BackendSystem:
         options = self.options
         await self._open_storage()
         session = await self._stack.enter_async_context(aiohttp.ClientSession())
-        self._started(StateSweeper.start(self.state, options.state_sweep_s, swept=self.metrics.swept))
+        self._started(
+            StateSweeper.start(
+                self.state,
+                options.state_sweep_s,
+                forget_snapshots=partial(forget_expired_snapshots, self.db),
+                swept=self.metrics.swept,
+            )
+        )
         check = self._start_check(session)
         self.agents = AgentSide(
             self.db,
@@ -183,8 +193,9 @@ class BackendSystem:
         except ObjectStoreUnavailable as error:  # it may come back; what needs it says so until then
             log.error("object_store.unavailable", reason=str(error), cause=str(error.__cause__))  # noqa: TRY400
         self.state = await self._open_state()
-        self.artifacts = PreviewArtifacts(self.state)
+        self.artifacts = PreviewArtifacts(self.state, partial(again, self.db))
         self.tickets = Tickets.of(await asyncio.to_thread(load_key_ring, options.keys))
+        self.previews = Previews(self.db, self.artifacts, self.tickets, options.preview_url)
 
     async def _open_state(self) -> RuntimeState:
         """Raises `StateUnavailable` when Redis does not answer: better said now than with the first check."""

@@ -26,6 +26,7 @@ from pagegate.http.backend.lanes import lanes
 from pagegate.http.backend.openapi import describe
 from pagegate.http.backend.pages import pages
 from pagegate.http.backend.parts import PARTS, BackendParts
+from pagegate.http.backend.previews import previews
 from pagegate.http.backend.projects import projects
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun, Route, serve
 from pagegate.http.backend.runs import runs
@@ -62,6 +63,7 @@ NOUNS = (
     users,
     workspaces,
     projects,
+    previews,
     components,
     assets,
     tool_calls,

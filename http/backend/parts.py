@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.models import Models
+from pagegate.actors.previews import Previews
 from pagegate.actors.tickets import Tickets
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
@@ -53,6 +54,7 @@ class BackendParts:
     objects: Objects
     artifacts: PreviewArtifacts
     state: RuntimeState
+    previews: Previews
     agent_runs: pykka.ActorRef[Any]  # the AgentRuns actor
     job_control: pykka.ActorRef[Any]  # the JobControl actor
     admission: pykka.ActorRef[Any]  # the RuntimeAdmission actor

@@ -123,7 +123,7 @@ function files(output, task, found, vendor) {
     'page.js': withLogicalPaths(chunk.code, task, found),
     'page.js.map': JSON.stringify(logicalMap(chunk.map, task)),
   }
-  if (style) made['page.css'] = showAssets(String(style.source))
+  if (style) made['page.css'] = showAssets(String(style.source), task)
   const size = Object.values(made).reduce((sum, text) => sum + text.length, 0)
   if (size > OUTPUT_CHARS_MAX) {
     found.errors.push(refusal('PAGE_OUTPUT_TOO_LARGE', `The compiled page has ${size} characters; ${OUTPUT_CHARS_MAX} are the limit.`))

@@ -10,7 +10,7 @@ import { parseSync } from 'vite'
 import postcss from 'postcss'
 import { refusal } from './errors.mjs'
 import { entryScript, entryStyle, vendorUrl } from './host.mjs'
-import { assetUrl, judge, judgeAddress, nearNames } from './imports.mjs'
+import { assetFolder, assetUrl, judge, judgeAddress, nearNames } from './imports.mjs'
 import { hideAssets, urlsIn, valueProblem, withReference } from './inspect_style.mjs'
 import { markJsx } from './mark.mjs'
 
@@ -49,7 +49,7 @@ export function guard(task, found, vendor) {
       if (id === entry) return entryScript(task.framework, found)
       if (id === style) return entryStyle(found.paths.map((p) => path.posix.relative(task.dir, task.file(p))))
       if (id.startsWith(ASSET_PREFIX)) {
-        return `export default ${JSON.stringify(assetUrl({ asset: id.slice(ASSET_PREFIX.length) }))}`
+        return `export default ${JSON.stringify(assetUrl({ asset: id.slice(ASSET_PREFIX.length) }, assetFolder(task)))}`
       }
       const logical = task.logicalOf(id)
       if (logical && id === task.file(logical)) {

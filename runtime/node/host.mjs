@@ -83,7 +83,7 @@ export function document(task, { hasStyle, frameworkFiles }) {
 <title>${escaped(title || task.page.code)}</title>
 ${notes ? `<meta name="speaker-notes" content="${escaped(notes)}">\n` : ''}<link rel="icon" href="data:,">
 <style>${style}</style>
-${hasStyle ? '<link rel="stylesheet" href="/page.css">\n' : ''}${preloads}<script type="module" src="/page.js"></script>
+${hasStyle ? `<link rel="stylesheet" href="${task.base}page.css">\n` : ''}${preloads}<script type="module" src="${task.base}page.js"></script>
 </head>
 <body><div id="app"></div></body>
 </html>

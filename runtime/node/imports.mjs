@@ -73,9 +73,11 @@ export function judgeAddress(address, task) {
   return named.code ? named : { ...named, rest: address.slice(cut) }
 }
 
-/** The root-relative address of an asset, valid for a name with any characters. */
-export function assetUrl({ asset, rest = '' }, origin = '/assets/') {
-  return origin + asset.split('/').map(encodeURIComponent).join('/') + rest
+export const assetFolder = (task) => `${task.base}assets/`
+
+/** The address of an asset below `folder`, valid for a name with any characters. */
+export function assetUrl({ asset, rest = '' }, folder) {
+  return folder + asset.split('/').map(encodeURIComponent).join('/') + rest
 }
 
 function judgeKit(specifier) {

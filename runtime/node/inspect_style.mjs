@@ -7,7 +7,7 @@
  */
 import postcss from 'postcss'
 import { refusal } from './errors.mjs'
-import { assetUrl, judgeAddress } from './imports.mjs'
+import { assetFolder, assetUrl, judgeAddress } from './imports.mjs'
 
 const ASSET_ORIGIN = 'https://assets.pagegate.invalid/'
 
@@ -123,8 +123,8 @@ export function hideAssets(css, task) {
   })
 }
 
-export function showAssets(css) {
-  return css.replaceAll(ASSET_ORIGIN, '/assets/')
+export function showAssets(css, task) {
+  return css.replaceAll(ASSET_ORIGIN, assetFolder(task))
 }
 
 /**

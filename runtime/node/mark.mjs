@@ -5,7 +5,7 @@
  * On the way, `@assets/<file>` in static attributes becomes the address of the asset.
  */
 import MagicString from 'magic-string'
-import { assetUrl, judgeAddress } from './imports.mjs'
+import { assetFolder, assetUrl, judgeAddress } from './imports.mjs'
 import { walk } from './inspect_script.mjs'
 import { withAssetUrls } from './inspect_template.mjs'
 
@@ -76,5 +76,5 @@ export function unmarked(code) {
 
 function urlOf(address, task) {
   const meaning = judgeAddress(address, task)
-  return meaning.code ? address : assetUrl(meaning)
+  return meaning.code ? address : assetUrl(meaning, assetFolder(task))
 }

@@ -20,13 +20,14 @@ export class Task {
   #logicalOfFile = new Map()
   #fileOfLogical = new Map()
 
-  constructor({ dir, entry, modules, assets, page, canvas }) {
+  constructor({ dir, entry, modules, assets, page, canvas, base = '/' }) {
     this.dir = dir
     this.entry = entry
     this.framework = frameworkOf(entry)
     this.assets = new Set(assets)
     this.page = page
     this.canvas = canvas
+    this.base = base // where the page's own files are asked for
     for (const [logical, text] of Object.entries(modules)) {
       if (!LOGICAL.test(logical)) throw new TypeError('a module path of the artifact is malformed')
       const file = path.join(dir, fileName(logical))

@@ -25,6 +25,7 @@ from pagegate.storage.schema.pages import (
     projects,
 )
 from pagegate.storage.schema.people import members, tokens, users, workspaces
+from pagegate.storage.schema.previews import preview_snapshots
 from pagegate.storage.schema.renders import render_attempts, render_requests
 from pagegate.storage.schema.screenshots import (
     page_screenshot_artifacts,
@@ -85,6 +86,7 @@ __all__ = [
     "page_screenshots",
     "page_versions",
     "pages",
+    "preview_snapshots",
     "projects",
     "render_attempts",
     "render_requests",

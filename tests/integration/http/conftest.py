@@ -21,6 +21,7 @@ from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.previews import Previews
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
@@ -196,16 +197,18 @@ async def parts(
         on_end=lambda: queue.tell("a job ended"),
     )
     state = MemoryState(max_bytes=1024 * 1024)
+    artifacts, tickets = PreviewArtifacts(state), Tickets(rsa_key, "test-key")
     admission = RuntimeAdmission.start(runtimes, ["http://10.0.0.9"], {"check": 1, "light": 1})
     yield BackendParts(
         db=db,
         objects=Objects.local(tmp_path / "objects"),
-        artifacts=PreviewArtifacts(state),
+        artifacts=artifacts,
+        previews=Previews(db, artifacts, tickets, "http://runtime.test"),
         state=state,
         agent_runs=agent_runs,
         job_control=job_control,
         admission=admission,
-        tickets=Tickets(rsa_key, "test-key"),
+        tickets=tickets,
         feed=feed,
         limits=LIMITS,
         registry=CollectorRegistry(),

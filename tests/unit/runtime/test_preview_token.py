@@ -158,5 +158,5 @@ async def test_what_was_signed_for_something_else_opens_no_preview(
     for token in wrong:
         with pytest.raises(PreviewTokenInvalid):
             await backend.opens(token)
-    with pytest.raises(PreviewTokenInvalid, match="is over"):
+    with pytest.raises(PreviewTokenInvalid, match="time is over"):
         await backend.opens(signed(exp=now_s - 60))

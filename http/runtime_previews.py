@@ -1,0 +1,259 @@
+"""The Runtime's door for people: previews in a browser (P4, K2, X6).
+
+* `GET /previews/{token}/`: the host, with title, notes and the list of pages;
+* `GET /previews/{token}/pages/{part}/{file}`: a page of it, compiled when somebody looks;
+* `GET /previews/{token}/pages/{part}/assets/{name}`: an asset, fetched from the Backend with the same token;
+* `GET /preview-shell/{file}`: the host's own script and style.
+
+Owns nothing that lasts. The token in the address opens one artifact and is checked against the Backend's keys at each
+request; no cookie is set or read. A page is untrusted: it is served sandboxed, as an origin of its own that nothing
+else shares, and may load nothing but this preview and the frameworks. What cannot be shown is said in words that a
+person can use, with the status that a program expects.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from pagegate.actors.compiling.previews import PreviewPages
+from pagegate.actors.systems.runtime import RuntimeSystem
+from pagegate.http.preview_pages import STATIC, Words, errors_page, host_page, words_page
+from pagegate.runtime.preview_token import KeySet, KeysUnavailable, PreviewTokenInvalid, verify_preview_token
+from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable
+from pagegate.runtime.sources import HttpModuleSource
+
+log = structlog.get_logger()
+
+_SHELL = Path(__file__).parent / "preview_shell"
+_SHELL_FILES = {"shell.js": "text/javascript", "shell.css": "text/css", "keys.js": "text/javascript"}
+_PAGE_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
+_PART = re.compile(r"0|[1-9][0-9]{0,3}")
+_TOKEN_CHARS_MAX = 4096
+_KEYS_BYTES_MAX = 256 * 1024
+_KEYS_WAIT = aiohttp.ClientTimeout(total=5.0, connect=2.0)
+_ASSET_WAIT = aiohttp.ClientTimeout(total=120.0, connect=5.0, sock_read=30.0)
+_CHUNK_BYTES = 64 * 1024
+
+_COMMON = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the address is the key
+    "Cache-Control": "no-store",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=(), display-capture=()",
+}
+_HOST_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
+)
+# Scripts of strangers: an origin of their own (`sandbox` without `allow-same-origin`), which can neither read another
+# preview nor reach out. What a check allows in a page, a preview allows too.
+_PAGE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "media-src 'self' data: blob:; connect-src 'self' data: blob:; frame-src 'self' data: blob:; worker-src 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+GONE = Words(
+    "This preview is gone",
+    "Previews are kept for an hour, and for as long as the server keeps them.",
+    "Open the preview again; it gets a new address.",
+    "PREVIEW_ARTIFACT_UNAVAILABLE",
+)
+
+_SYSTEM = web.AppKey("preview_system", RuntimeSystem)
+_SESSION = web.AppKey("preview_session", aiohttp.ClientSession)
+_KEYS = web.AppKey("preview_keys", KeySet)
+_PAGES = web.AppKey("preview_pages", PreviewPages)
+
+Show = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
+
+
+def add_preview_routes(app: web.Application, system: RuntimeSystem) -> None:
+    """Add the door to the Runtime's application."""
+    app[_SYSTEM] = system
+    app.cleanup_ctx.append(_parts)
+    app.add_routes(
+        [
+            web.get("/previews/{token}", _with_slash),
+            web.get("/previews/{token}/", _for_people(_host)),
+            web.get("/previews/{token}/pages/{part}/", _for_people(_page)),
+            web.get("/previews/{token}/pages/{part}/{file}", _for_people(_page_file)),
+            web.get("/previews/{token}/pages/{part}/assets/{name}", _for_people(_asset)),
+            web.get(STATIC + "/{file}", _shell_file),
+        ]
+    )
+
+
+async def _parts(app: web.Application) -> AsyncIterator[None]:
+    now_s = asyncio.get_running_loop().time
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        app[_SESSION] = session
+        app[_KEYS] = KeySet(lambda: _fetch_keys(session, app[_SYSTEM].options.jwks_url), now_s)
+        app[_PAGES] = PreviewPages(app[_SYSTEM].compile_preview, now_s)
+        yield
+        await app[_PAGES].close()
+
+
+async def _fetch_keys(session: aiohttp.ClientSession, url: str) -> bytes:
+    if not url:
+        raise KeysUnavailable("this Runtime was not told where the keys are")
+    try:
+        async with session.get(url, timeout=_KEYS_WAIT, allow_redirects=False) as answer:
+            body = await answer.content.read(_KEYS_BYTES_MAX)
+            if answer.status != 200:
+                raise KeysUnavailable(f"the Backend answered {answer.status} for its keys")
+            return body
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise KeysUnavailable(f"the Backend does not give its keys ({type(error).__name__})") from error
+
+
+def _for_people(show: Show) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Check the token, and say every refusal in words (X4). `show` gets the token and the artifact that it opens."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        token = request.match_info["token"]
+        try:
+            if len(token) > _TOKEN_CHARS_MAX:
+                raise PreviewTokenInvalid("This address is not one that was given out.")
+            return await show(request, token, await verify_preview_token(token, request.app[_KEYS]))
+        except PreviewTokenInvalid as error:
+            return _words(error.status, Words(error.title, str(error), GONE.hint, error.code))
+        except ArtifactGone:
+            return _words(404, GONE)
+        except CompileUnavailable as error:
+            log.warning("runtime.preview.unavailable", code=error.code, reason=str(error))
+            return _words(503, _busy(error.code))
+        except KeysUnavailable as error:
+            log.warning("runtime.preview.unavailable", code="RUNTIME_KEYS_UNAVAILABLE", reason=str(error))
+            return _words(503, _busy("RUNTIME_KEYS_UNAVAILABLE"))
+
+    return handle
+
+
+def _busy(code: str) -> Words:
+    return Words(
+        "This preview cannot be shown now", "The server is busy, or a part of it is away.", "Reload soon.", code
+    )
+
+
+async def _with_slash(request: web.Request) -> web.StreamResponse:
+    # Relative, so that it stays below whatever address a person came by.
+    raise web.HTTPPermanentRedirect(quote(request.match_info["token"], safe="") + "/", headers=_COMMON)
+
+
+async def _host(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
+    manifest = await _source(request, token, artifact_id).manifest()
+    return _html(host_page(manifest), 200, _HOST_POLICY)
+
+
+async def _page(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
+    return await _compiled_file(request, token, artifact_id, "index.html")
+
+
+async def _page_file(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
+    name = request.match_info["file"]
+    if name not in _PAGE_FILES:
+        return _nothing_here()
+    return await _compiled_file(request, token, artifact_id, name)
+
+
+async def _compiled_file(request: web.Request, token: str, artifact_id: str, name: str) -> web.StreamResponse:
+    part_id = _part_id(request, artifact_id)
+    if part_id is None:
+        return _nothing_here()
+    compiled = await request.app[_PAGES].get(part_id, _source(request, token, part_id))
+    if compiled.errors:
+        return _html(errors_page(compiled.errors), 422, _PAGE_POLICY)
+    content = compiled.files.get(name)
+    if content is None:
+        return _nothing_here()
+    if name == "index.html":
+        keys = f'<script src="{STATIC}/keys.js"></script>\n<script type="module"'
+        return _html(content.decode().replace('<script type="module"', keys, 1), 200, _PAGE_POLICY)
+    headers = {**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
+    return web.Response(body=content, content_type=_PAGE_FILES[name], charset="utf-8", headers=headers)
+
+
+async def _asset(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
+    """An asset's bytes as they come from the Backend: its type, its length, nothing else of its answer."""
+    part_id = _part_id(request, artifact_id)
+    if part_id is None:
+        return _nothing_here()
+    url = f"{_artifact_url(request, part_id)}/assets/{quote(request.match_info['name'], safe='')}"
+    headers = {"Authorization": f"Bearer {token}"}
+    answer: web.StreamResponse | None = None
+    try:
+        async with request.app[_SESSION].get(url, headers=headers, timeout=_ASSET_WAIT, allow_redirects=False) as got:
+            if got.status != 200:
+                return _nothing_here() if got.status == 404 else _words(503, _busy("RUNTIME_SOURCE_UNAVAILABLE"))
+            answer = web.StreamResponse(
+                headers={**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
+            )
+            answer.content_type = got.content_type
+            answer.content_length = got.content_length
+            await answer.prepare(request)
+            async for chunk in got.content.iter_chunked(_CHUNK_BYTES):
+                await answer.write(chunk)
+            await answer.write_eof()
+            return answer
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        log.warning("runtime.preview.asset_failed", reason=type(error).__name__)
+        if answer is None:
+            return _words(503, _busy("RUNTIME_SOURCE_UNAVAILABLE"))
+        if request.transport is not None:
+            request.transport.abort()  # a short body must not look whole
+        return answer
+
+
+async def _shell_file(request: web.Request) -> web.StreamResponse:
+    name = request.match_info["file"]
+    if name not in _SHELL_FILES:
+        return _nothing_here()
+    content = await asyncio.to_thread((_SHELL / name).read_bytes)
+    headers = {**_COMMON, "Cache-Control": "no-cache", "Access-Control-Allow-Origin": "*"}
+    return web.Response(body=content, content_type=_SHELL_FILES[name], charset="utf-8", headers=headers)
+
+
+def _part_id(request: web.Request, artifact_id: str) -> str | None:
+    """The artifact of one page of the preview (`rt_…~3`); None for what cannot be one."""
+    part = request.match_info["part"]
+    if not _PART.fullmatch(part):
+        return None
+    return artifact_id if part == "0" else f"{artifact_id}~{part}"
+
+
+def _source(request: web.Request, token: str, artifact_id: str) -> HttpModuleSource:
+    return HttpModuleSource(request.app[_SESSION], _backend_url(request), artifact_id, token)
+
+
+def _artifact_url(request: web.Request, artifact_id: str) -> str:
+    return f"{_backend_url(request)}/internal/runtime/preview-artifacts/{quote(artifact_id, safe='')}"
+
+
+def _backend_url(request: web.Request) -> str:
+    """A preview lives where every Backend sees it, or there is one Backend only: the first will do."""
+    urls = request.app[_SYSTEM].options.backend_base_urls
+    if not urls:
+        raise ArtifactGone("this Runtime knows no Backend")
+    return urls[0].rstrip("/")
+
+
+def _nothing_here() -> web.Response:
+    return _words(
+        404, Words("There is nothing here", "This preview has no such page or file.", "", "RUNTIME_FILE_UNKNOWN")
+    )
+
+
+def _words(status: int, words: Words) -> web.Response:
+    return _html(words_page(words), status, _PAGE_POLICY)
+
+
+def _html(text: str, status: int, policy: str) -> web.Response:
+    headers = {**_COMMON, "Content-Security-Policy": policy}
+    return web.Response(text=text, status=status, content_type="text/html", charset="utf-8", headers=headers)
