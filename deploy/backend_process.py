@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.jobs.page_check import CheckLimits
-from pagegate.actors.kernel import ask
-from pagegate.actors.queues.queue import Drain
+from pagegate.actors.queues.queue import JobsSubmitted
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.actors.systems.agent_options import AgentOptions
@@ -44,6 +43,8 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         render_credential=settings.credential(),
         render_profile_digest=settings.render_profile_digest,
         mutation_concurrency=settings.ai_page_mutation_concurrency,
+        screenshot_concurrency=settings.page_screenshot_concurrency,
+        screenshot_active_jobs_max=settings.page_screenshot_max_active_jobs,
         lease=LeaseTimes(settings.durable_job_lease_seconds, settings.durable_job_heartbeat_seconds),
         run_limits=RunLimits(
             active_jobs_max=settings.ai_page_mutation_max_active_jobs,
@@ -140,9 +141,13 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             tickets=system.tickets,
             models=system.agents.models,
             feed=system.feed,
+            screenshot_feed=system.screenshot_feed,
+            wake_screenshots=lambda: system.screenshot_queue.tell(JobsSubmitted()),
             limits=ApiLimits(
                 batch_size_max=settings.ai_page_mutation_max_batch_size,
                 source_bytes_max=settings.page_source_max_bytes,
+                screenshot_active_jobs_max=settings.page_screenshot_max_active_jobs,
+                screenshot_group_max=settings.page_screenshot_max_group_size,
             ),
             registry=system.registry,
             render_workers=len(options.render_workers),
@@ -154,8 +159,9 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
 
         async def drain() -> None:
             system.feed.close()
+            system.screenshot_feed.close()
             await system.agents.stop_executing()
-            await ask(system.queue, Drain(options.drain_grace_s))
+            await system.drain()
 
         yield Serving(make_app(parts), settings.backend_host, settings.backend_port, drain)
     finally:

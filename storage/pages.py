@@ -98,6 +98,12 @@ async def find_page(tx: Tx, page_id: int) -> Page | None:
     return _page((await tx.execute(_live().where(pages.c.id == page_id))).first())
 
 
+async def lock_page(tx: Tx, page_id: int) -> Page | None:
+    """A page that is not deleted, which nobody changes until this transaction has ended."""
+    locked = _live().where(pages.c.id == page_id).with_for_update(key_share=True)
+    return _page((await tx.execute(locked)).first())
+
+
 async def find_page_by_code(tx: Tx, project_id: int, code: str) -> Page | None:
     return _page((await tx.execute(_live().where(_has_code(project_id, code)))).first())
 
@@ -227,6 +233,14 @@ async def list_versions(tx: Tx, page_id: int) -> list[PageVersion]:
         select(page_versions).where(page_versions.c.page_id == page_id).order_by(page_versions.c.number.desc())
     )
     return [_version(row) for row in rows]
+
+
+async def set_missing_picture(tx: Tx, page_id: int, number: int, key: str) -> None:
+    """Give a version the picture that was still pending when it was saved (S3). One that it has stays."""
+    pending = and_(
+        page_versions.c.page_id == page_id, page_versions.c.number == number, page_versions.c.picture_key.is_(None)
+    )
+    await tx.execute(update(page_versions).where(pending).values(picture_key=key))
 
 
 async def delete_page(tx: Tx, page_id: int) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Table, and_, case, delete, exists, select, tuple_
 
-from pagegate.storage import schema
+from pagegate.storage import schema, screenshot_pictures, screenshots
 from pagegate.storage.engine import Tx
 from pagegate.storage.transitions import JOB, RUN
 
@@ -140,6 +140,8 @@ async def prune_loose_jobs(tx: Tx, kind: str, retention: Retention, limit: int) 
         .with_for_update(skip_locked=True, of=table)
     )
     ids = list((await tx.execute(mine)).scalars())
+    if kind == screenshots.PAGE_SCREENSHOT:
+        await screenshots.forget_jobs(tx, ids, older_than_ms=retention.least_ms)
     if ids:
         await _delete_renders(tx, table, ids)
         await tx.execute(delete(table).where(table.c.id.in_(ids)))
@@ -165,6 +167,7 @@ def _is_old(tx: Tx, table: Table, retention: Retention) -> ColumnElement[bool]:
 async def _delete_renders(tx: Tx, table: Table, job_ids: Sequence[int]) -> None:
     of_jobs = and_(_requests.c.job_kind == table.name, _requests.c.job_id.in_(job_ids))
     requests = select(_requests.c.id).where(of_jobs)
+    await screenshot_pictures.release_holds_of_jobs(tx, table.name, job_ids)
     await tx.execute(delete(_attempts).where(_attempts.c.request_id.in_(requests)))
     await tx.execute(delete(_requests).where(of_jobs))
 

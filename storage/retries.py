@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from pagegate.storage import external, hints, jobs, runs, schema
+from pagegate.storage import external, hints, jobs, runs, schema, screenshots
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import JobNotFound
 from pagegate.storage.runs import JobQueueFull
@@ -79,6 +79,8 @@ async def retry_failed_job(
     later = (await tx.execute(select(table.c.id, table.c.status).where(table.c.retry_of == job_id))).first()
     if later is not None:
         raise JobAlreadyRetried(f"The job was retried as job {later.id}, which is {later.status}.")
+    if kind == screenshots.PAGE_SCREENSHOT and (twin := await screenshots.find_live_twin(tx, failed.capture_key)):
+        raise JobAlreadyRetried(f"The same screenshot is being taken by job {twin}.")
     active = await jobs.count_active(tx, kind)
     if active >= active_jobs_max:
         raise JobQueueFull(f"{active} jobs are live; one more would be over {active_jobs_max}")
@@ -92,6 +94,8 @@ async def retry_failed_job(
         created_at_ms=tx.now,
     )
     await external.reopen_task(tx, kind, job_id, new_id)
+    if kind == screenshots.PAGE_SCREENSHOT:
+        await screenshots.follow_retry(tx, job_id, new_id)
     if failed.run_id is not None:
         news = {"retry_of": job_id, "user_id": user_id}
         await runs.append_call_event(tx, new_id, failed, "tool.retried", news)

@@ -1,4 +1,4 @@
-"""One check of one candidate page: snapshot, artifact, compile, render, verdict (R8, R9, V5, V6, P3).
+"""One look at one candidate page: snapshot, artifact, compile, render; a verdict or a picture (R8, R9, S1, V5, V6, P3).
 
 Owns the order of the steps and what must be tidied after them, whatever happened: the artifact, the compiled output, a
 render nobody waits for any more. Holds no transaction while Runtime or Renderer works (Q7). Survives a kill: artifact
@@ -7,9 +7,9 @@ and output have a TTL, and the rescue of the job cancels its render request.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 import pykka
@@ -17,25 +17,29 @@ import structlog
 from sqlalchemy import Row
 
 from pagegate.actors.compiling.admission import Compile, Compiled, DropOutput, ForgetCompile, RuntimeAdmission
-from pagegate.actors.jobs.snapshot import Snapshot, take_snapshot
+from pagegate.actors.jobs.candidate import Candidate, context_of, snapshot_of
+from pagegate.actors.jobs.snapshot import Snapshot
 from pagegate.actors.jobs.verdict import Verdict, judge
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.kinds import TryLater
 from pagegate.actors.rendering.coordinator import AwaitRender, CancelRender, CoordinatorRef, RenderWanted
 from pagegate.actors.tickets import CHECK_TICKET_TTL_S, Tickets
-from pagegate.renderer.contract import PageBases, RenderResult, Viewport
+from pagegate.renderer.contract import Operation, PageBases, RenderResult, Viewport
 from pagegate.runtime.client import RuntimeUnavailable
-from pagegate.runtime.contract import ArtifactManifest, AssetRef, Canvas, CompileRequest, EntryPage, Framework
+from pagegate.runtime.contract import ArtifactManifest, AssetRef, CompileRequest, CompileResult
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import Lease
-from pagegate.storage.objects import StoredAsset
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.renders import RenderQueueFull
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
+from pagegate.storage.screenshot_context import CaptureContext, viewport_text
+from pagegate.storage.screenshot_pictures import TemporaryPicture
 from pagegate.storage.transitions import RENDER_REQUEST
 
 log = structlog.get_logger()
+
+_NAMES_KNOWN_MAX = 1000  # for hints of the compile; they travel with every artifact
 
 T = TypeVar("T")
 Progress = Callable[[str], Awaitable[None]]
@@ -51,30 +55,54 @@ class CheckLimits:
     artifact_ttl_s: float = 3600.0
     render_queue_max: int = 64
     render_workspace_queue_max: int = 32
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A page as it would be saved, and everything that it may import. Sources by logical path."""
-
-    workspace_id: int
-    entry: str
-    framework: Framework
-    source: str
-    entry_page: EntryPage
-    canvas: Canvas
-    modules: Mapping[str, str]
-    assets: Mapping[str, StoredAsset]
+    picture_ttl_s: float = 600.0  # of a temporary picture, as the coordinator collects them
 
 
 @dataclass
 class Checked:
-    """`picture_key`: a temporary PNG in the object store (S5). `used`: the logical paths of the snapshot."""
+    """`picture`: a temporary PNG in the object store (S5). `used`: the logical paths of the snapshot.
+
+    `context`: what the picture shows, and what it depends on.
+    """
 
     verdict: Verdict
     used: frozenset[str]
-    picture_key: str | None = None
+    context: CaptureContext
+    picture: TemporaryPicture | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What came of a screenshot: a picture; or what is wrong with the page, for a person; or why it was unavailable."""
+
+    context: CaptureContext
+    picture: TemporaryPicture | None = None
+    content_error: str | None = None
+    unavailable: tuple[str, str] | None = None  # an infrastructure code and its message (R9)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is asked of the Renderer, and in which class of the two lanes (R3, V1)."""
+
+    operation: Operation
+    klass: Literal["interactive", "background"]
+    viewport: Viewport
+
+    @property
+    def background(self) -> bool:
+        return self.klass == "background"
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """`rendered` None: the compile failed."""
+
+    compiled: CompileResult
+    rendered: Row[Any] | None
+    snapshot: Snapshot
+    laps_ms: dict[str, float]
 
 
 class PageCheck:
@@ -99,14 +127,40 @@ class PageCheck:
 
         Raises `TryLater` when the compile could not be done; a render that could not be done is `unavailable`.
         """
+        canvas = candidate.canvas
+        viewport = Viewport(width_px=canvas.width_px, height_px=canvas.height_px)
+        looked = await self._look(job, candidate, _Look("page.diagnose", "interactive", viewport), progress)
+        checked = self._checked(candidate, looked)
+        if looked.rendered is not None:
+            log.info(
+                "runtime.diagnostics.render.finished",
+                job_id=job.id,
+                status=checked.verdict.stages.render,
+                ms=looked.laps_ms["render_ms"],
+            )
+        return checked
+
+    async def capture(self, job: Lease, candidate: Candidate, viewport: Viewport) -> Captured:
+        """Take a picture of a saved page under the job's lease, behind the checks (S1). Raises `TryLater`."""
+        looked = await self._look(job, candidate, _Look("page.screenshot", "background", viewport), _tell_nobody)
+        if looked.rendered is None:
+            error = looked.compiled.errors[0].message if looked.compiled.errors else "it does not compile"
+            return Captured(context_of(candidate, looked.snapshot), content_error=f"The page does not compile: {error}")
+        if looked.rendered.status != RENDER_REQUEST.target("finish"):
+            said = looked.rendered.error or {}
+            code = said.get("code", "RENDER_SERVICE_UNAVAILABLE")
+            unavailable = (code, said.get("message", "the page could not be looked at"))
+            return Captured(context_of(candidate, looked.snapshot), unavailable=unavailable)
+        result = RenderResult.model_validate(looked.rendered.result)
+        context = _context(candidate, looked, result, viewport)
+        picture = self._picture_of(looked.rendered, result)
+        if picture is not None:
+            return Captured(context, picture)
+        return Captured(context, content_error=f"The page cannot be photographed ({result.picture_error}).")
+
+    async def _look(self, job: Lease, candidate: Candidate, look: _Look, progress: Progress) -> _Looked:
         watch = Stopwatch()
-        snapshot = take_snapshot(
-            candidate.entry,
-            candidate.source,
-            read=candidate.modules.get,
-            every_module=candidate.modules.keys,
-            assets=candidate.assets.keys(),
-        )
+        snapshot = snapshot_of(candidate)
         watch.lap("snapshot_ms")
         artifact_id = await self._create_artifact(candidate, snapshot)
         watch.lap("artifact_ms")
@@ -114,7 +168,9 @@ class PageCheck:
         compiled: Compiled | None = None
         try:
             ticket = self._tickets.issue(artifact_id, CHECK_TICKET_TTL_S)
-            compiled = await _beside(progress("compile"), self._compile(artifact_id, ticket))
+            compiled = await _beside(
+                progress("compile"), self._compile(artifact_id, ticket, background=look.background)
+            )
             watch.lap("compile_ms")
             log.info(
                 "runtime.diagnostics.compile.finished",
@@ -123,19 +179,45 @@ class PageCheck:
                 ms=watch.laps["compile_ms"],
             )
             if not compiled.result.ok:
-                return Checked(judge(compiled.result, None), frozenset(snapshot.modules), None, watch.laps)
-            rendered = await _beside(progress("render"), self._render(job, candidate, artifact_id, ticket, compiled))
-            watch.lap("render_ms")
-            checked = _checked(compiled, rendered, snapshot, watch.laps)
-            log.info(
-                "runtime.diagnostics.render.finished",
-                job_id=job.id,
-                status=checked.verdict.stages.render,
-                ms=watch.laps["render_ms"],
+                return _Looked(compiled.result, None, snapshot, watch.laps)
+            rendered = await _beside(
+                progress("render"), self._render(job, candidate.workspace_id, look, artifact_id, ticket, compiled)
             )
-            return checked
+            watch.lap("render_ms")
+            return _Looked(compiled.result, rendered, snapshot, watch.laps)
         finally:
             await asyncio.shield(self._tidy(artifact_id, compiled))
+
+    def _checked(self, candidate: Candidate, looked: _Looked) -> Checked:
+        used, rendered = frozenset(looked.snapshot.modules), looked.rendered
+        bare = context_of(candidate, looked.snapshot, runtime_build=looked.compiled.runtime_build)
+        if rendered is None:
+            return Checked(judge(looked.compiled, None), used, bare, None, looked.laps_ms)
+        if rendered.status != RENDER_REQUEST.target("finish"):
+            code = (rendered.error or {}).get("code", "RENDER_SERVICE_UNAVAILABLE")
+            return Checked(judge(looked.compiled, None, code), used, bare, None, looked.laps_ms)
+        result = RenderResult.model_validate(rendered.result)
+        canvas = candidate.canvas
+        viewport = Viewport(width_px=canvas.width_px, height_px=canvas.height_px)
+        context = _context(candidate, looked, result, viewport)
+        verdict = judge(looked.compiled, result.diagnosis)
+        return Checked(verdict, used, context, self._picture_of(rendered, result), looked.laps_ms)
+
+    def _picture_of(self, rendered: Row[Any], result: RenderResult) -> TemporaryPicture | None:
+        if rendered.picture_key is None or result.picture is None:
+            return None
+        return TemporaryPicture(
+            key=rendered.picture_key,
+            workspace_id=rendered.workspace_id,
+            request_id=rendered.id,
+            attempt=rendered.attempt,
+            sha256=result.picture.sha256,
+            size_bytes=result.picture.size_bytes,
+            expires_at_ms=rendered.finished_at_ms + int(self._limits.picture_ttl_s * 1000),
+            width_px=result.picture.width_px,
+            height_px=result.picture.height_px,
+            cut=result.picture.cut,
+        )
 
     async def _create_artifact(self, candidate: Candidate, snapshot: Snapshot) -> str:
         assets = {name: candidate.assets[name] for name in snapshot.assets}
@@ -148,6 +230,8 @@ class PageCheck:
                 name: AssetRef(media_type=asset.media_type, sha256=asset.sha256, size_bytes=asset.size_bytes)
                 for name, asset in assets.items()
             },
+            known_modules=sorted(candidate.modules)[:_NAMES_KNOWN_MAX],
+            known_assets=sorted(candidate.assets)[:_NAMES_KNOWN_MAX],
             entry_page=candidate.entry_page,
             canvas=candidate.canvas,
         )
@@ -162,13 +246,14 @@ class PageCheck:
         except StateUnavailable as error:
             raise TryLater("RUNTIME_STATE_UNAVAILABLE", "the state store does not answer") from error
 
-    async def _compile(self, artifact_id: str, ticket: str) -> Compiled:
+    async def _compile(self, artifact_id: str, ticket: str, *, background: bool) -> Compiled:
         request = CompileRequest(
             task_id=uuid4().hex,
             artifact_id=artifact_id,
             backend_url=self._backend_url,
             ticket=ticket,
             deadline_s=self._limits.compile_deadline_s,
+            background=background,
         )
         try:
             return await ask(self._admission, Compile(request, self._limits.compile_request_timeout_s))
@@ -182,7 +267,7 @@ class PageCheck:
             raise
 
     async def _render(
-        self, job: Lease, candidate: Candidate, artifact_id: str, ticket: str, compiled: Compiled
+        self, job: Lease, workspace_id: int, look: _Look, artifact_id: str, ticket: str, compiled: Compiled
     ) -> Row[Any]:
         assert compiled.result.output is not None, "a compile that succeeded has an output"
         assets_url = f"{self._backend_url}/internal/runtime/preview-artifacts/{artifact_id}/assets/"
@@ -192,16 +277,15 @@ class PageCheck:
             assets_url=assets_url,
             ticket=ticket,
         )
-        viewport = Viewport(width_px=candidate.canvas.width_px, height_px=candidate.canvas.height_px)
-        payload = {"bases": bases.model_dump(), "viewport": viewport.model_dump(), "picture": True}
+        payload = {"bases": bases.model_dump(), "viewport": look.viewport.model_dump(), "picture": True}
         try:
             async with self._db.write() as tx:
                 request_id = await renders.enqueue_request(
                     tx,
                     job,
-                    workspace_id=candidate.workspace_id,
-                    klass="interactive",
-                    operation="page.diagnose",
+                    workspace_id=workspace_id,
+                    klass=look.klass,
+                    operation=look.operation,
                     payload=payload,
                     queue_size_max=self._limits.render_queue_max,
                     workspace_queue_size_max=self._limits.render_workspace_queue_max,
@@ -253,13 +337,22 @@ async def _beside(telling: Awaitable[None], work: Awaitable[T]) -> T:
         await told
 
 
-def _checked(compiled: Compiled, rendered: Row[Any], snapshot: Snapshot, laps: dict[str, float]) -> Checked:
-    used = frozenset(snapshot.modules)
-    if rendered.status == RENDER_REQUEST.target("finish"):
-        result = RenderResult.model_validate(rendered.result)
-        return Checked(judge(compiled.result, result.diagnosis), used, rendered.picture_key, laps)
-    code = (rendered.error or {}).get("code", "RENDER_SERVICE_UNAVAILABLE")
-    return Checked(judge(compiled.result, None, code), used, None, laps)
+async def _tell_nobody(_stage: str) -> None:
+    return
+
+
+def _context(candidate: Candidate, looked: _Looked, result: RenderResult, viewport: Viewport) -> CaptureContext:
+    return context_of(
+        candidate,
+        looked.snapshot,
+        runtime_build=looked.compiled.runtime_build,
+        policy=capture_policy(viewport, result.profile_digest),
+    )
+
+
+def capture_policy(viewport: Viewport, profile_digest: str) -> str:
+    """How a picture is taken: in which viewport, by which kind of Renderer."""
+    return f"{viewport_text(viewport.width_px, viewport.height_px)} {profile_digest}"
 
 
 class Stopwatch:

@@ -1,11 +1,11 @@
 """The page mutation job: one call of `create_project_page` or `apply_page_edits`, from its arguments to the commit.
 
-Owns the decision about a verdict, and what the final transaction re-checks and writes: page, version, and through the
-job's end the external task (A2, A3, Q7, R8). What the page would be is `page_plan`'s, the check is `page_check`'s.
-Survives a kill at any await: nothing is visible before the one transaction, and a version's `job_id` is unique.
+Owns the decision about a verdict, and what the final transaction re-checks and writes: page, version, picture, and
+through the job's end the external task (A2, A3, Q7, R8, S5). What the page would be is `page_plan`'s, the check is
+`page_check`'s, the picture's way is `page_picture`'s. Survives a kill at any await: nothing is visible before the one
+transaction, and a version's `job_id` is unique.
 """
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +13,17 @@ import structlog
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
+from pagegate.actors.jobs.page_picture import PagePictures, Saved
 from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base, unreadable
+from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.jobs.verdict import Verdict
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
 from pagegate.storage import jobs, lease, pages, runs
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import ClaimedJob
-from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable, picture_key
+from pagegate.storage.objects import Objects
 from pagegate.storage.pages import NewVersion, PageChanged, PageCodeTaken
+from pagegate.storage.screenshot_pictures import HeldPicture
 from pagegate.storage.transitions import RUN
 from pagegate.storage.workspaces import is_active_editor
 
@@ -53,9 +56,16 @@ class PageMutation:
     name = jobs.PAGE_MUTATION
 
     def __init__(
-        self, db: Database, objects: Objects, check: PageCheck, feed: RunFeed, on_end: Callable[[], None]
+        self,
+        db: Database,
+        objects: Objects,
+        check: PageCheck,
+        feed: RunFeed,
+        on_end: Callable[[], None],
+        pictures: PagePictures | None = None,
     ) -> None:
-        self._db, self._objects, self._check, self._feed, self._on_end = db, objects, check, feed, on_end
+        self._db, self._check, self._feed, self._on_end = db, check, feed, on_end
+        self._pictures = pictures or PagePictures(db, ValidationScreenshotPublisher(db, objects))
 
     def log_event(self, what: str) -> str:
         return f"ai.page_mutation.job.{what}"
@@ -76,10 +86,10 @@ class PageMutation:
         refusal = decide(checked.verdict, plan.skip_visual_verification)
         if isinstance(refusal, TryLater):
             raise refusal
-        picture = await self._keep_picture(job, checked)
+        held = await self._pictures.hold(job, checked)
         if refusal is not None:
-            return _ending(job, _refused(refusal, plan, checked, picture))
-        return _ending(job, lambda tx: _save(tx, job, plan, checked, picture))
+            return _ending(job, lambda tx: self._refuse(tx, refusal, plan, checked, held))
+        return _ending(job, lambda tx: self._save(tx, job, plan, checked, held))
 
     async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
         if isinstance(news, TryLater):
@@ -92,6 +102,7 @@ class PageMutation:
     async def ended(self, job: ClaimedJob) -> None:
         self._feed.publish(job.row.run_id)
         self._on_end()
+        self._pictures.ended(job.id)
 
     async def _tell_progress(self, job: ClaimedJob, plan: Plan, stage: str) -> None:
         """A run event under the job's fence: a worker that lost its lease tells nothing (Q3, O3)."""
@@ -101,20 +112,37 @@ class PageMutation:
             await runs.append_event(tx, job.row.run_id, "tool.progress", data)
         self._feed.publish(job.row.run_id)
 
-    async def _keep_picture(self, job: ClaimedJob, checked: Checked) -> str | None:
-        """Copy the temporary PNG to its own place, outside the transaction; a picture that fails is none (S3, S5)."""
-        if checked.picture_key is None:
-            return None
-        sha256 = checked.picture_key.rsplit("/", 1)[-1].removesuffix(".png")
-        key = picture_key(job.row.project_id, sha256)
+    async def _refuse(self, tx: Tx, refusal: Refused, plan: Plan, checked: Checked, held: HeldPicture | None) -> End:
+        picture = {"picture_key": await self._pictures.keep_refused(tx, held)}
+        result = told(checked.verdict, code=refusal.code, next=refusal.hint, **_of(plan, checked), **picture)
+        return End("fail", result=result, error=refusal.error)
+
+    async def _save(self, tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, held: HeldPicture | None) -> End:
+        watch = Stopwatch()
         try:
-            await self._objects.put(key, await self._objects.get(checked.picture_key))
-        except (ObjectStoreUnavailable, ObjectMissing) as error:
-            log.warning("page.picture.not_kept", job_id=job.id, reason=str(error))
-            return None
-        with contextlib.suppress(ObjectStoreUnavailable):
-            await self._objects.delete(checked.picture_key)
-        return key
+            saved = await _write_page(tx, job, plan, checked)
+        except PageCodeTaken:
+            if plan.target.code_is_derived:
+                raise StartOver from None
+            return code_taken(plan.target.code).end(plan.target.code)
+        except PageChanged:
+            page = await pages.find_page_by_code(tx, job.row.project_id, plan.target.code)
+            return stale_base(plan.target.code, plan.target.base_number, page.number if page else None).end(
+                plan.target.code
+            )
+        picture = await self._pictures.attach(tx, job, saved, checked, held)
+        watch.lap("save_ms")
+        log.info(
+            "ai.page_mutation.save.finished", job_id=job.id, page=plan.target.code, version=saved.number, **watch.laps
+        )
+        more = {**_of(plan, checked), **picture}
+        more["timings_ms"] |= watch.laps
+        if checked.verdict.status == "unavailable":
+            unseen = {"skipped_visual_verification": True}  # the audit mark of R8
+            result = told(checked.verdict, version=saved.number, next=_SAVED_UNSEEN, **more, **unseen)
+            return End("finish", result=result)
+        next_step = _SAVED_WITH_WARNINGS if checked.verdict.findings else _SAVED
+        return End("finish", result=told(checked.verdict, version=saved.number, next=next_step, **more))
 
 
 def _ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
@@ -147,39 +175,10 @@ async def _stopped(tx: Tx, job: ClaimedJob) -> End | None:
     return None
 
 
-def _refused(refusal: Refused, plan: Plan, checked: Checked, picture: str | None) -> End:
-    result = told(checked.verdict, code=refusal.code, next=refusal.hint, **_of(plan, checked, picture))
-    return End("fail", result=result, error=refusal.error)
-
-
-async def _save(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, picture: str | None) -> End:
-    watch = Stopwatch()
-    try:
-        number = await _write_page(tx, job, plan, checked, picture)
-    except PageCodeTaken:
-        if plan.target.code_is_derived:
-            raise StartOver from None
-        return code_taken(plan.target.code).end(plan.target.code)
-    except PageChanged:
-        page = await pages.find_page_by_code(tx, job.row.project_id, plan.target.code)
-        return stale_base(plan.target.code, plan.target.base_number, page.number if page else None).end(
-            plan.target.code
-        )
-    watch.lap("save_ms")
-    log.info("ai.page_mutation.save.finished", job_id=job.id, page=plan.target.code, version=number, **watch.laps)
-    more = _of(plan, checked, picture)
-    more["timings_ms"] |= watch.laps
-    if checked.verdict.status == "unavailable":
-        return End("finish", result=told(checked.verdict, version=number, next=_SAVED_UNSEEN, **more, **_UNSEEN))
-    next_step = _SAVED_WITH_WARNINGS if checked.verdict.findings else _SAVED
-    return End("finish", result=told(checked.verdict, version=number, next=next_step, **more))
-
-
 _NOT_IN_EVENTS = {"findings", "timings_ms", "picture_key"}  # the run has them; an event is short
-_UNSEEN = {"skipped_visual_verification": True}  # the audit mark of R8
 
 
-async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, picture: str | None) -> int:
+async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked) -> Saved:
     target = plan.target
     version = NewVersion(
         source=target.source,
@@ -188,14 +187,15 @@ async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, pic
         component_pins=plan.pins(checked.used),
         status=checked.verdict.status,
         verdict=checked.verdict.model_dump(exclude_none=True),
-        picture_key=picture,
+        picture_key=None,  # it comes in the same transaction, when it fits what is saved
         job_id=job.id,
         created_by=job.row.user_id,
     )
     if target.page_id is not None:
         assert target.base_number is not None, "an edit has a base"
-        return await pages.add_page_version(tx, target.page_id, target.base_number, version)
-    await pages.insert_page_with_first_version(
+        number = await pages.add_page_version(tx, target.page_id, target.base_number, version)
+        return Saved(target.page_id, number)
+    page_id = await pages.insert_page_with_first_version(
         tx,
         job.row.project_id,
         code=target.code,
@@ -204,8 +204,8 @@ async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, pic
         canvas_width_px=target.canvas.width_px if target.canvas else None,
         canvas_height_px=target.canvas.height_px if target.canvas else None,
     )
-    return 1
+    return Saved(page_id, 1)
 
 
-def _of(plan: Plan, checked: Checked, picture: str | None) -> dict[str, Any]:
-    return {"page_code": plan.target.code, "picture_key": picture, "timings_ms": dict(checked.timings_ms)}
+def _of(plan: Plan, checked: Checked) -> dict[str, Any]:
+    return {"page_code": plan.target.code, "timings_ms": dict(checked.timings_ms)}

@@ -17,8 +17,8 @@ from pagegate.actors.agents.tools import (
     derive_page_code,
     parse_tool_call,
 )
+from pagegate.actors.jobs.candidate import Candidate
 from pagegate.actors.jobs.edits import EditRefused, apply_edits
-from pagegate.actors.jobs.page_check import Candidate
 from pagegate.actors.queues.kinds import End
 from pagegate.runtime.contract import Canvas, EntryPage, Framework
 from pagegate.storage import jobs, pages, runs
@@ -27,6 +27,7 @@ from pagegate.storage.components import load_component_sources
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.projects import Project, find_project
+from pagegate.storage.screenshot_context import theme_digest
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,12 @@ async def _new_page(tx: Tx, job: ClaimedJob, arguments: CreateProjectPage) -> Ta
     if await pages.code_taken(tx, job.row.project_id, code):
         if arguments.code is not None:
             return code_taken(code)
-        code = await free_code(tx, job.row.project_id, arguments.title)
+        # The job may have been given another code already, by an earlier start of this very attempt (S4).
+        again = (await jobs.get_job(tx, job.lease.table, job.id)).candidate_code
+        if again != code and not await pages.code_taken(tx, job.row.project_id, again):
+            code = again
+        else:
+            code = await free_code(tx, job.row.project_id, arguments.title)
     return Target(
         code=code,
         code_is_derived=arguments.code is None,
@@ -199,4 +205,5 @@ async def _candidate(tx: Tx, project: Project, target: Target, components: Mappi
             **{f"pages/{name}": source for name, source in page_sources.items()},
         },
         assets=await load_assets(tx, project.id),
+        theme=await theme_digest(tx, project.id),
     )

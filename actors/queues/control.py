@@ -6,7 +6,7 @@ streams. Survives everything, because what it answered is committed, and each of
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pykka
@@ -60,6 +60,7 @@ class RetryLimits:
 
     active_jobs_max: int = 16
     job_deadline_s: float = 1800.0
+    active_jobs_max_of: Mapping[str, int] = field(default_factory=dict)  # lanes with another limit
 
 
 class JobControl(Actor):
@@ -119,7 +120,7 @@ class JobControl(Actor):
                 tx,
                 asked.lane,
                 asked.job_id,
-                active_jobs_max=self._limits.active_jobs_max,
+                active_jobs_max=self._limits.active_jobs_max_of.get(asked.lane, self._limits.active_jobs_max),
                 deadline_ms=int(self._limits.job_deadline_s * 1000),
                 user_id=asked.user_id,
             )

@@ -17,6 +17,7 @@ from sqlalchemy import Row
 
 from pagegate.actors.kernel import Actor, Asks, ChildEnded, Reply
 from pagegate.actors.queues.rotation import Head, Rotation, pick
+from pagegate.actors.rendering.collecting import collect_pictures
 from pagegate.actors.rendering.drive import Drive, Renderer, wire_id
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
@@ -147,7 +148,7 @@ class RenderCoordinator(Actor):
             case _Tick():
                 await self._tick()
             case _Collect():
-                self.spawn(self._drive.collect_pictures(self._limits.picture_ttl_s))
+                self.spawn(collect_pictures(self._db, self._drive.objects, self._limits.picture_ttl_s))
             case _:
                 return await super().on_receive(message)
 

@@ -21,6 +21,7 @@ from pagegate.storage.engine import Database
 from pagegate.storage.lease import LeaseLost
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable
 from pagegate.storage.renders import AttemptLease
+from pagegate.storage.screenshot_pictures import TEMPORARY
 
 log = structlog.get_logger()
 
@@ -45,7 +46,6 @@ def wire_id(owner: str, attempt_id: int) -> str:
     return f"{owner.rsplit(':', 1)[-1][:12]}-{attempt_id}"
 
 
-_TEMPORARY = "renders/"
 _WAIT_S = 5.0
 _ATTEMPT_S = 60.0
 _BUSY_RETRY_MS = 1_000
@@ -121,19 +121,9 @@ class Drive:
         png = await worker.picture(result.attempt_id)
         if hashlib.sha256(png).hexdigest() != result.picture.sha256:
             raise AttemptUnknown
-        key = f"{_TEMPORARY}{result.attempt_id}/{result.picture.sha256}.png"
+        key = f"{TEMPORARY}{result.attempt_id}/{result.picture.sha256}.png"
         await self.objects.put(key, png)
         return key
-
-    async def collect_pictures(self, age_s: float) -> None:
-        """Delete temporary pictures that nobody fetched in time: of cancels, lost leases and crashes (S5)."""
-        try:
-            deleted = await self.objects.delete_older(_TEMPORARY, age_s)
-        except ObjectStoreUnavailable as error:
-            log.warning("render.pictures.not_collected", reason=str(error))
-            return
-        if deleted:
-            log.info("render.pictures.collected", pictures=deleted)
 
     async def _fail(self, reserved: AttemptLease, code: str, message: str) -> None:
         delay_s = _RETRY.first_s * _RETRY.factor ** (reserved.attempts_used - 1)

@@ -27,14 +27,18 @@ from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
+from pagegate.actors.jobs.page_picture import PagePictures
+from pagegate.actors.jobs.page_screenshot import PageScreenshot
+from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.previews import Previews, again, forget_expired_snapshots
 from pagegate.actors.queues.control import JobControl, RetryLimits
+from pagegate.actors.queues.kinds import JobKind
 from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.listener import HintListener
 from pagegate.actors.queues.pruner import Pruner
 from pagegate.actors.queues.pulse import Pulse
-from pagegate.actors.queues.queue import Drain, JobQueue, JobsSubmitted
+from pagegate.actors.queues.queue import Drain, GetQueueState, JobQueue, JobsSubmitted
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
@@ -47,7 +51,7 @@ from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.client import HttpRuntimes
-from pagegate.storage import jobs
+from pagegate.storage import lanes
 from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
@@ -82,6 +86,8 @@ class BackendOptions:
     s3: S3Options | None = None  # None: objects are files below `objects_dir`
     render_profile_digest: str = ""  # empty: any profile is accepted (R6)
     mutation_concurrency: int = 1
+    screenshot_concurrency: int = 1
+    screenshot_active_jobs_max: int = 256
     infra_failures_max: int = 10
     lease_losses_max: int = 3
     lease: LeaseTimes = field(default_factory=LeaseTimes)
@@ -106,8 +112,9 @@ class BackendSystem:
         self.options = options
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex}"  # a restarted process is another one
         self.registry = CollectorRegistry()
-        self.metrics = BackendMetrics(self.registry, lanes=(jobs.PAGE_MUTATION,))
+        self.metrics = BackendMetrics(self.registry, lanes=tuple(lanes.kinds()))
         self.feed = RunFeed()
+        self.screenshot_feed = RunFeed()  # by project
         self.pulse = Pulse()
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
@@ -158,9 +165,16 @@ class BackendSystem:
         def hint_external() -> None:
             external.tell(BatchesMayBeReady())
 
-        kind = PageMutation(self.db, self.objects, check, self.feed, on_end=hint_external)
-        self.queue = self._start_queue(kind)
-        queues = {kind.name: self.queue}
+        publisher = ValidationScreenshotPublisher(self.db, self.objects, options.render_profile_digest)
+        pictures = PagePictures(self.db, publisher, options.screenshot_active_jobs_max)
+        mutation = PageMutation(self.db, self.objects, check, self.feed, on_end=hint_external, pictures=pictures)
+        screenshot = PageScreenshot(self.db, check, publisher, on_end=self.screenshot_feed.publish)
+        self.queue = self._start_queue(mutation, options.mutation_concurrency)
+        self.screenshot_queue = self._start_queue(screenshot, options.screenshot_concurrency)
+        pictures.on_ordered = lambda: self.screenshot_queue.tell(JobsSubmitted())
+        # Runs first at the stop: everything below still works while running jobs converge.
+        self._stack.push_async_callback(self.drain)
+        queues = {mutation.name: self.queue, screenshot.name: self.screenshot_queue}
         self._started(HintListener.start(self.db, queues, external))
         self._started(Pruner.start(self.db, options.retention, period_s=options.prune_s))
         self.agent_runs = self._started(
@@ -175,10 +189,22 @@ class BackendSystem:
             )
         )
         self._stack.push_async_callback(self.agents.stop_executing)
-        limits = RetryLimits(options.run_limits.active_jobs_max, options.run_limits.job_deadline_s)
+        limits = RetryLimits(
+            options.run_limits.active_jobs_max,
+            options.run_limits.job_deadline_s,
+            {screenshot.name: options.screenshot_active_jobs_max},
+        )
         self.job_control = self._started(
             JobControl.start(self.db, queues, limits, on_news=self.feed.publish, on_end=hint_external)
         )
+
+    async def drain(self) -> None:
+        """Stop claiming, screenshots first, and let running jobs end within the grace time (Q10, S6)."""
+        grace = Drain(self.options.drain_grace_s)
+        screenshots = asyncio.create_task(ask(self.screenshot_queue, grace))
+        await asyncio.sleep(0)  # the message is on its way
+        await ask(self.screenshot_queue, GetQueueState())  # answered after it: no screenshot is claimed any more
+        await asyncio.gather(screenshots, ask(self.queue, grace))
 
     async def _open_storage(self) -> None:
         options = self.options
@@ -236,7 +262,7 @@ class BackendSystem:
             options.check_limits,
         )
 
-    def _start_queue(self, kind: PageMutation) -> pykka.ActorRef[JobQueue]:
+    def _start_queue(self, kind: JobKind, concurrency: int) -> pykka.ActorRef[JobQueue]:
         options = self.options
         writer = LaneWriter(self.db, kind, options.lease)
         workers = [
@@ -251,7 +277,7 @@ class BackendSystem:
                     writer=writer,
                 )
             )
-            for _ in range(options.mutation_concurrency)
+            for _ in range(concurrency)
         ]
         queue: pykka.ActorRef[JobQueue] = self._started(
             JobQueue.start(
@@ -265,8 +291,6 @@ class BackendSystem:
                 pulse=self.pulse,
             )
         )
-        # Runs first at the stop: everything below still works while running jobs converge.
-        self._stack.push_async_callback(ask, queue, Drain(options.drain_grace_s))
         return queue
 
     def _started(self, ref: pykka.ActorRef[Any]) -> Any:

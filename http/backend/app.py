@@ -30,6 +30,7 @@ from pagegate.http.backend.previews import previews
 from pagegate.http.backend.projects import projects
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun, Route, serve
 from pagegate.http.backend.runs import runs
+from pagegate.http.backend.screenshots import screenshots
 from pagegate.http.backend.tool_calls import tool_calls
 from pagegate.http.backend.users import users
 from pagegate.http.backend.visual_edits import visual_edits
@@ -69,6 +70,7 @@ NOUNS = (
     tool_calls,
     runs,
     pages,
+    screenshots,
     visual_edits,
     lanes,
     jobs,
@@ -92,7 +94,7 @@ def make_app(parts: BackendParts) -> web.Application:
     for route in routes:
         app.router.add_route(route.method, route.path, _handler(route, parts))
     streams = Gauge("pagegate_http_streams", "Event streams that are open now.", registry=parts.registry)
-    streams.set_function(lambda: parts.feed.streams)
+    streams.set_function(lambda: parts.feed.streams + parts.screenshot_feed.streams)
     app.on_response_prepare.append(_mark_started)
     app.on_shutdown.append(_end_streams)
     return app
@@ -153,6 +155,7 @@ async def _mark_started(request: web.Request, answer: web.StreamResponse) -> Non
 
 async def _end_streams(app: web.Application) -> None:
     app[PARTS].feed.close()
+    app[PARTS].screenshot_feed.close()
 
 
 def _version() -> str:

@@ -21,6 +21,7 @@ from pagegate.storage.preview_artifacts import ArtifactUnavailable
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from pagegate.storage.runs import BatchTooLarge, IdempotencyKeyReused, JobQueueFull
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
+from pagegate.storage.screenshots import GroupNotFound, ScreenshotLaneFull
 from pagegate.storage.users import LastAdmin, LoginTaken
 from pagegate.storage.workspaces import LastOwner
 
@@ -130,6 +131,19 @@ REFUSALS: dict[str, Refusal] = {
     "IDEMPOTENCY_KEY_REUSED": Refusal(
         409, "This idempotency key was used for another request.", "Use a new key for a new request."
     ),
+    # screenshots
+    "SCREENSHOT_GROUP_NOT_FOUND": Refusal(
+        404,
+        "There is no such group of screenshots, or you are not a member of its workspace.",
+        "Old ones are pruned; ask for the screenshots again.",
+    ),
+    "SCREENSHOT_NOT_FOUND": Refusal(404, "There is no such picture, or you are not a member of its workspace."),
+    "PAGE_SCREENSHOT_GROUP_TOO_LARGE": Refusal(
+        422, "Too many pictures in one request.", "Ask for fewer pages or viewports at a time."
+    ),
+    "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT": Refusal(
+        429, "Too many screenshots are waiting or running.", "Send the same request again in a while."
+    ),
     # jobs and lanes
     "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`GET /lanes` names them; so does /openapi.json."),
     "JOB_NOT_FOUND": Refusal(
@@ -230,6 +244,8 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     JobQueueFull: "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
     PageChanged: "PAGE_CHANGED",
     JobNotFound: "JOB_NOT_FOUND",
+    GroupNotFound: "SCREENSHOT_GROUP_NOT_FOUND",
+    ScreenshotLaneFull: "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT",
     JobNotFailed: "JOB_NOT_FAILED",
     JobAlreadyRetried: "JOB_ALREADY_RETRIED",
     ResultDelivered: "JOB_RESULT_DELIVERED",

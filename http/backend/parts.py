@@ -37,6 +37,8 @@ class ApiLimits:
     asset_bytes_max: int = 20 * MIB
     upload_wait_s: float = 300.0
     streams_max: int = 200
+    screenshot_active_jobs_max: int = 256  # PAGE_SCREENSHOT_MAX_ACTIVE_JOBS
+    screenshot_group_max: int = 64  # PAGE_SCREENSHOT_MAX_GROUP_SIZE
 
     def source_body_bytes_max(self) -> int:
         """A body with one source. JSON writes a byte of source as up to two in any sensible text."""
@@ -66,6 +68,8 @@ class BackendParts:
     models: Models | None = None  # None: this door serves no credentials
     refresh_numbers: Callable[[], Awaitable[None]] = _nothing  # makes the registry's gauges true, before a scrape
     unready: Callable[[], Sequence[str]] = field(default=lambda: ())  # why the process itself is not ready
+    screenshot_feed: RunFeed = field(default_factory=RunFeed)  # by project
+    wake_screenshots: Callable[[], None] = field(default=lambda: None)
 
 
 PARTS = web.AppKey("pagegate_parts", BackendParts)

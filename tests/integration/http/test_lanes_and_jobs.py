@@ -7,6 +7,7 @@ import pytest
 from pagegate.actors.queues.queue import CancelHint, JobsSubmitted
 from pagegate.storage import external, jobs, runs
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
+from pagegate.storage.schema import JOB_KINDS
 from tests.integration.http.conftest import Answer, Person, World
 from tests.integration.http.test_gate import create, step
 
@@ -40,8 +41,8 @@ async def fail_one(world: World) -> int:
 async def the_lane(world: World) -> dict[str, Any]:
     answer = await world.admin.get("/lanes")
     assert answer.status == 200, answer.body
-    (lane,) = answer.body["lanes"]
-    found: dict[str, Any] = lane
+    assert [lane["lane"] for lane in answer.body["lanes"]] == list(JOB_KINDS)
+    found: dict[str, Any] = answer.body["lanes"][JOB_KINDS.index(PAGE_MUTATION)]
     return found
 
 
