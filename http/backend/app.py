@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import Gauge
 
 from pagegate.http.backend import auth
+from pagegate.http.backend.agent_runs import agent_runs
 from pagegate.http.backend.assets import assets
 from pagegate.http.backend.components import components
 from pagegate.http.backend.errors import ApiError, error_answer, refusal_of
@@ -23,6 +24,7 @@ from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
 from pagegate.http.backend.jobs import jobs
 from pagegate.http.backend.lanes import lanes
+from pagegate.http.backend.model_credentials import model_credentials
 from pagegate.http.backend.openapi import describe
 from pagegate.http.backend.pages import pages
 from pagegate.http.backend.parts import PARTS, BackendParts
@@ -69,6 +71,8 @@ NOUNS = (
     assets,
     tool_calls,
     runs,
+    agent_runs,
+    model_credentials,
     pages,
     screenshots,
     visual_edits,

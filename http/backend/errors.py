@@ -12,6 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
 from pagegate.actors.agents.tools import ToolCallsRefused
+from pagegate.http.backend.agent_refusals import AGENT_REFUSALS, CODE_OF_AGENT_ERROR, SPEAKING
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.external import ResultDelivered
 from pagegate.storage.jobs import JobNotFound
@@ -175,6 +176,9 @@ REFUSALS: dict[str, Refusal] = {
 }
 
 
+REFUSALS |= {code: Refusal(*said) for code, said in AGENT_REFUSALS.items()}
+
+
 class Problem(BaseModel):
     """One of several things that are wrong with a request."""
 
@@ -232,6 +236,7 @@ def _retry_after(code: str) -> dict[str, str]:
 
 # Errors of other modules that need nothing but their code.
 _CODE_OF_ERROR: dict[type[Exception], str] = {
+    **CODE_OF_AGENT_ERROR,
     web.HTTPNotFound: "ROUTE_NOT_FOUND",
     web.HTTPRequestEntityTooLarge: "REQUEST_BODY_TOO_LARGE",
     DatabaseUnavailable: "DATABASE_UNAVAILABLE",
@@ -256,7 +261,7 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
 
 
 # Their text was written for clients; any other's may name what they should not know (X4).
-_SPEAKS_FOR_ITSELF = (JobNotFailed, JobAlreadyRetried, ResultDelivered)
+_SPEAKS_FOR_ITSELF = (JobNotFailed, JobAlreadyRetried, ResultDelivered, *SPEAKING)
 
 
 def invalid(error: ValidationError) -> ApiError:

@@ -5,6 +5,8 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import Field
 
+from pagegate.actors.agents.execution import summary_of_calls
+from pagegate.actors.agents.models import SCRIPTED
 from pagegate.actors.agents.runs import CancelRun
 from pagegate.actors.agents.tools import CallId
 from pagegate.http.backend.auth import project_of
@@ -16,6 +18,7 @@ from pagegate.http.backend.sse import EventView, follow, show_event
 from pagegate.storage import runs as storage
 from pagegate.storage.engine import Tx
 from pagegate.storage.objects import ObjectMissing
+from pagegate.storage.sessions import find_prompt
 from pagegate.storage.transitions import RUN
 from pagegate.storage.users import Caller
 
@@ -54,13 +57,31 @@ class CallView(Shown):
     job_id: int | None
 
 
+class SavedPage(Shown):
+    page: str
+    version: int | None
+
+
+class AgentView(Shown):
+    """What a run of the built-in agent was asked for. `model`: `scripted`, or the one that is asked."""
+
+    session_id: int
+    prompt: str
+    model: str
+    retry_of: int | None
+
+
 class RunView(Shown):
+    """`pages`: what the run has saved, whatever becomes of it. `agent` is null for a run of an outside agent."""
+
     id: int
     project_id: int
     source: Literal["api", "agent"]
     status: Literal["queued", "running", "waiting_external", "succeeded", "failed", "cancelled"]
     finished: bool
     calls: list[CallView]
+    pages: list[SavedPage]
+    agent: AgentView | None
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     skip_visual_verification: bool
@@ -82,7 +103,7 @@ class EventList(Shown):
 async def get_run(call: Call[RunParams, Nothing]) -> RunView:
     """A run with its calls and their verdicts."""
     async with call.parts.db.read() as tx:
-        return await _view(tx, await run_of(tx, call.user, call.params.run_id))
+        return await show_run(tx, await run_of(tx, call.user, call.params.run_id))
 
 
 @runs.route(
@@ -121,7 +142,7 @@ async def cancel_run(call: Call[RunParams, Nothing]) -> RunView:
         await run_of(tx, call.user, call.params.run_id, write=True)
     await call.ask_runs(CancelRun(call.params.run_id, call.user.user_id))
     async with call.parts.db.read() as tx:
-        return await _view(tx, await run_of(tx, call.user, call.params.run_id))
+        return await show_run(tx, await run_of(tx, call.user, call.params.run_id))
 
 
 @runs.route(
@@ -174,8 +195,10 @@ def _after(call: Call[EventsParams, Nothing]) -> int:
     return int(seen)
 
 
-async def _view(tx: Tx, run: Any) -> RunView:
+async def show_run(tx: Tx, run: Any) -> RunView:
+    """A run's row with its calls."""
     calls = await storage.list_tool_calls(tx, run.id)
+    prompt = await find_prompt(tx, run.id)
     return RunView(
         id=run.id,
         project_id=run.project_id,
@@ -183,6 +206,8 @@ async def _view(tx: Tx, run: Any) -> RunView:
         status=run.status,
         finished=run.status in RUN.terminal,
         calls=[_call_view(run.id, one) for one in calls],
+        pages=[SavedPage.model_validate(page) for page in summary_of_calls(calls)["pages"]],
+        agent=None if prompt is None else _agent_view(prompt),
         result=run.result,
         error=run.error,
         skip_visual_verification=run.skip_visual_verification,
@@ -192,6 +217,15 @@ async def _view(tx: Tx, run: Any) -> RunView:
         started_at_ms=run.started_at_ms,
         finished_at_ms=run.finished_at_ms,
         cancel_requested_at_ms=run.cancel_requested_at,
+    )
+
+
+def _agent_view(prompt: Any) -> AgentView:
+    return AgentView(
+        session_id=prompt.session_id,
+        prompt=prompt.prompt,
+        model=prompt.model.get("model", SCRIPTED),
+        retry_of=prompt.retry_of,
     )
 
 

@@ -1,0 +1,144 @@
+"""Model credentials over HTTP (A10, K7): saved once they were tried, never shown again, one user's own.
+
+No answer and no log holds a key or a piece of one: what a client sends is a secret type from the first moment on.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from pagegate.actors.agents.models import BaseUrlNotAllowed, CredentialRefused, ModelAccess, Models
+from pagegate.actors.agents.secrets import Secrets, SecretUnreadable
+from pagegate.actors.agents.tools import OneLine
+from pagegate.http.backend.errors import ApiError
+from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs
+from pagegate.http.backend.parts import BackendParts
+from pagegate.http.backend.routes import Call, Nothing, Noun
+from pagegate.storage import credentials as storage
+
+model_credentials = Noun("model credentials")
+
+_REWRAP_PAGE = 100
+
+
+def _http_address(value: str) -> str:
+    if not value.startswith(("https://", "http://")) or "@" in value or len(value) > 500:
+        raise ValueError("must begin with https:// or http:// and hold no user name")
+    return value.rstrip("/")
+
+
+class CredentialParams(Params):
+    credential_id: Id
+
+
+class NewCredential(Said):
+    name: Annotated[OneLine, Field(max_length=80)]
+    provider: Literal["openai", "anthropic"] = Field(description="`openai`: also whatever speaks its wire format.")
+    model: Annotated[OneLine, Field(max_length=120)]
+    key: SecretStr = Field(min_length=1, max_length=500, description="Shown to nobody again.")
+    base_url: Annotated[str, AfterValidator(_http_address)] | None = None
+
+
+class CredentialView(Shown):
+    """Nothing of the key."""
+
+    id: int
+    name: str
+    provider: str
+    base_url: str | None
+    model: str
+    created_at_ms: TimeMs
+
+
+class CredentialList(Shown):
+    credentials: list[CredentialView]
+
+
+class Rewrapped(Shown):
+    """`unreadable`: credentials that none of the server's keys decrypts, by id; their users must save them again."""
+
+    rewrapped: int
+    current: int
+    unreadable: list[int]
+
+
+@model_credentials.route("GET", "/model-credentials")
+async def list_credentials(call: Call[Nothing, Nothing]) -> CredentialList:
+    """Your credentials, without their keys."""
+    async with call.parts.db.read() as tx:
+        rows = await storage.list_credentials(tx, call.user.user_id)
+    return CredentialList(credentials=[CredentialView.model_validate(row) for row in rows])
+
+
+@model_credentials.route(
+    "POST",
+    "/model-credentials",
+    status=201,
+    refusals=[
+        "AI_CREDENTIAL_NAME_TAKEN",
+        "AI_CREDENTIAL_REFUSED",
+        "AI_CREDENTIALS_UNAVAILABLE",
+        "AI_MODEL_BASE_URL_NOT_ALLOWED",
+        "AI_MODEL_UNREACHABLE",
+    ],
+)
+async def add_credential(call: Call[Nothing, NewCredential]) -> CredentialView:
+    """Try a key with one short question, and save it encrypted."""
+    models, secrets = _models(call.parts)
+    new, key = call.body, call.body.key.get_secret_value().strip()
+    try:
+        await models.check(ModelAccess(new.provider, new.model, new.base_url, key))
+    except BaseUrlNotAllowed as error:
+        raise ApiError("AI_MODEL_BASE_URL_NOT_ALLOWED", str(error)) from None
+    except CredentialRefused as refused:
+        lasting = {"AI_CREDENTIAL_REFUSED", "AI_MODEL_NOT_FOUND", "AI_MODEL_REQUEST_REFUSED", "AI_MODEL_QUOTA_EXCEEDED"}
+        code = "AI_CREDENTIAL_REFUSED" if refused.code in lasting else "AI_MODEL_UNREACHABLE"
+        raise ApiError(code, f"{refused} ({refused.code})") from None
+    kept = storage.NewCredential(
+        call.user.user_id, new.name, new.provider, new.base_url, new.model, secrets.encrypt(key)
+    )
+    async with call.parts.db.write() as tx:
+        return CredentialView.model_validate(await storage.add_credential(tx, kept))
+
+
+@model_credentials.route(
+    "DELETE",
+    "/model-credentials/{credential_id}",
+    status=204,
+    refusals=["AI_CREDENTIAL_NOT_FOUND"],
+)
+async def delete_credential(call: Call[CredentialParams, Nothing]) -> Nothing:
+    """Forget a credential; a run that still needs it ends with its code."""
+    async with call.parts.db.write() as tx:
+        if not await storage.delete_credential(tx, call.user.user_id, call.params.credential_id):
+            raise ApiError("AI_CREDENTIAL_NOT_FOUND")
+    return Nothing()
+
+
+@model_credentials.route("POST", "/model-credentials/rewrap", access="admin", refusals=["AI_CREDENTIALS_UNAVAILABLE"])
+async def rewrap(call: Call[Nothing, Nothing]) -> Rewrapped:
+    """Encrypt every stored key of every user with the current AI_SECRET_ENCRYPTION_KEY (K7)."""
+    _, secrets = _models(call.parts)
+    rewrapped, current, unreadable, after = 0, 0, list[int](), 0
+    while True:
+        async with call.parts.db.write() as tx:
+            rows = await storage.list_secrets(tx, after, _REWRAP_PAGE)
+            for row in rows:
+                after = row.id
+                try:
+                    fresh = secrets.rewrap(row.secret)
+                except SecretUnreadable:
+                    unreadable.append(row.id)
+                    continue
+                if fresh is None:
+                    current += 1
+                elif await storage.replace_secret(tx, row.id, row.secret, fresh):
+                    rewrapped += 1
+        if len(rows) < _REWRAP_PAGE:
+            return Rewrapped(rewrapped=rewrapped, current=current, unreadable=unreadable)
+
+
+def _models(parts: BackendParts) -> tuple[Models, Secrets]:
+    if parts.models is None or parts.models.secrets is None:
+        raise ApiError("AI_CREDENTIALS_UNAVAILABLE")
+    return parts.models, parts.models.secrets
