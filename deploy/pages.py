@@ -98,6 +98,8 @@ class LocalPage:
             framework=FRAMEWORK_OF_SUFFIX[self.file.suffix],
             modules=sorted(snapshot.modules),
             assets={name: _asset_ref(self._assets[name]) for name in sorted(snapshot.assets)},
+            known_modules=sorted(self._every_module()),
+            known_assets=sorted(self._assets),
             entry_page=EntryPage(code=self.code),
             canvas=canvas,
         )

@@ -72,6 +72,7 @@ class ArtifactManifest(Wire):
     """One preview artifact (P1). Paths are logical: `pages/<code>.vue|tsx`, `components/<Name>.vue|tsx`.
 
     `modules` is the allow-list of what may be read; `assets` maps the file name behind `@assets/<file>` to its content.
+    `known_modules` and `known_assets` name what else there is: a minimal snapshot leaves it out, a hint must not (V8).
     """
 
     artifact_id: str
@@ -79,6 +80,8 @@ class ArtifactManifest(Wire):
     framework: Framework
     modules: list[str]
     assets: dict[str, AssetRef] = {}
+    known_modules: list[str] = []
+    known_assets: list[str] = []
     entry_page: EntryPage
     canvas: Canvas
     base: str = "/"  # what the page's own files are asked for under; "./" where the page has no origin to itself

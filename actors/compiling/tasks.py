@@ -129,6 +129,7 @@ class CompileTask(SlotTask[Compiled]):
             "entry": manifest.entry,
             "modules": self._modules,
             "assets": sorted(manifest.assets),
+            "known": {"modules": manifest.known_modules, "assets": manifest.known_assets},
             "page": manifest.entry_page.model_dump(),
             "canvas": manifest.canvas.model_dump(),
             "base": manifest.base,

@@ -4,6 +4,7 @@
  * Owns the table of codes, the shape of one located error, and what a message may hold (no colours, no machine path).
  */
 import { stripVTControlCharacters } from 'node:util'
+import { advise } from './advice.mjs'
 
 export const ERRORS_MAX = 20
 const MESSAGE_CHARS_MAX = 1000
@@ -52,7 +53,7 @@ export function refusal(code, message, { source, offset, line, column, hint, plu
   return {
     code,
     message: tidy(message),
-    hint: hint ?? HINTS[code],
+    hint: hint ?? (source && place.line ? advise(code, message, source, offset ?? source.offsetOf(place.line, place.column)) : null) ?? HINTS[code],
     file: source?.path ?? null,
     line: place.line ?? null,
     column: place.column ?? null,
@@ -62,7 +63,7 @@ export function refusal(code, message, { source, offset, line, column, hint, plu
 }
 
 function tidy(message) {
-  const plain = stripVTControlCharacters(String(message)).trim()
+  const plain = stripVTControlCharacters(String(message)).replace(/ If you are using a previous version of .*$/s, '').trim()
   return plain.length > MESSAGE_CHARS_MAX ? `${plain.slice(0, MESSAGE_CHARS_MAX)}…` : plain
 }
 

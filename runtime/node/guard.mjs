@@ -13,6 +13,7 @@ import { entryScript, entryStyle, vendorUrl } from './host.mjs'
 import { assetFolder, assetUrl, judge, judgeAddress, nearNames } from './imports.mjs'
 import { hideAssets, urlsIn, valueProblem, withReference } from './inspect_style.mjs'
 import { markJsx } from './mark.mjs'
+import { insteadOfName } from './packages.mjs'
 
 const ASSET_PREFIX = '\0pagegate:asset/'
 /** Modules of Vite and its plugins that stand in memory. */
@@ -158,6 +159,8 @@ function wrongName(name, specifier, exported, logical, found, task) {
   const near = nearNames(name, exported)
   const message =
     name === 'default' ? `"${specifier}" has no default export.` : `"${specifier}" does not export "${name}".`
-  const hint = near.length ? `Did you mean ${near.join(' or ')}?` : `Import a name that ${specifier} exports.`
+  const hint =
+    insteadOfName(name, specifier) ??
+    (name === 'default' ? `Import names: import { … } from "${specifier}".` : near.length ? `Did you mean ${near.join(' or ')}?` : `Import a name that ${specifier} exports.`)
   return refusal('PAGE_EXPORT_NOT_FOUND', message, { source, offset, hint })
 }

@@ -4,6 +4,7 @@
  * `judge` is asked twice: of the source, where the answer can be located, and again of every id that Vite resolves.
  */
 import path from 'node:path'
+import { insteadOf } from './packages.mjs'
 import { frameworkOf } from './task.mjs'
 
 export const FRAMEWORK_MODULES = {
@@ -32,16 +33,40 @@ export function judge(specifier, importer, task) {
     const logical = path.posix.normalize(path.posix.join(path.posix.dirname(importer), specifier))
     return judgeModule(specifier, logical, importer, task)
   }
-  return refused('PAGE_IMPORT_NOT_ALLOWED', `"${specifier}" may not be imported here.`, allowedHint(framework, task))
+  const hint = [meantModule(specifier, framework, task) ?? insteadOf(specifier, framework), allowedHint(framework, task)]
+  return refused('PAGE_IMPORT_NOT_ALLOWED', `"${specifier}" may not be imported here.`, hint.filter(Boolean).join(' '))
+}
+
+/** The habits of other projects: `@/components/X`, `~/assets/x.svg`, `src/components/X.vue`, `@components`. */
+function meantModule(specifier, framework, task) {
+  const suffix = framework === 'vue' ? '.vue' : '.tsx'
+  const name = path.posix.basename(specifier).replace(/\.\w+$/, '')
+  if (/^[@~]?\/?(?:src\/)?(?:\w+\/)*(?:components|pages|views)(?:\/|$)/i.test(specifier)) {
+    const known = task.known.modules.filter((p) => p.endsWith(suffix))
+    const near = nearNames(name, known.map((p) => path.posix.basename(p, suffix)))[0]
+    const found = known.find((p) => path.posix.basename(p, suffix) === near)
+    if (found) return `Did you mean ${aliased(found)}?`
+    return /\/ui\//.test(specifier) ? insteadOf(specifier, framework) : `Import each component by its own file: @components/<Name>${suffix}.`
+  }
+  if (!/^[@~]?\/?(?:src\/|public\/)?assets\//.test(specifier)) return null
+  return `Did you mean @assets/${nearAsset(specifier, task.known.assets) ?? '<file>'}?`
+}
+
+function nearAsset(file, known) {
+  const name = path.posix.basename(file.replace(/[?#].*$/, ''))
+  return known.find((asset) => asset === name || path.posix.basename(asset) === name) ?? nearNames(name, known)[0]
 }
 
 function judgeModule(specifier, logical, importer, task) {
   const framework = frameworkOf(importer)
   if (!/^(pages|components)\/[^/\\]*$/.test(logical) || !/^\.(vue|tsx)?$|^$/.test(path.posix.extname(logical))) {
     const message = `"${specifier}" is neither a component nor a page.`
-    return refused('PAGE_IMPORT_NOT_ALLOWED', message, allowedHint(framework, task))
+    const instead = insteadOfFile(specifier, logical, framework, task)
+    return refused('PAGE_IMPORT_NOT_ALLOWED', message, [instead, allowedHint(framework, task)].filter(Boolean).join(' '))
   }
   if (!task.has(logical)) {
+    // Read for the names of modules, not parsed, before it came here.
+    if (task.known.modules.includes(logical)) return refused('PAGE_IMPORT_NOT_FOUND', `"${specifier}" exists, and is not written as plain text here.`, 'Write the path out, without escapes.')
     return refused('PAGE_IMPORT_NOT_FOUND', `"${specifier}" does not exist.`, missingHint(logical, importer, framework, task))
   }
   if (frameworkOf(logical) !== framework) {
@@ -52,16 +77,36 @@ function judgeModule(specifier, logical, importer, task) {
   return { module: logical }
 }
 
+function insteadOfFile(specifier, logical, framework, task) {
+  const suffix = path.posix.extname(logical)
+  if (/^\.(?:css|scss|sass|less|styl)$/.test(suffix)) {
+    return framework === 'vue' ? 'Put the CSS into <style scoped>, or use Tailwind classes.' : 'Use Tailwind classes, style={{ … }}, or a <style> element.'
+  }
+  if (/^\.(?:png|jpe?g|gif|svg|webp|avif|ico|mp4|webm|mp3|wav|woff2?|ttf|otf|pdf)$/i.test(suffix)) {
+    return `Import it as @assets/${nearAsset(specifier, task.known.assets) ?? '<file>'}.`
+  }
+  if (/^\.(?:json|ya?ml|csv|txt|md)$/.test(suffix)) return 'Put the data into the page, or into a component.'
+  const other = nearModule(logical.replace(/\.\w+$/, ''), framework, task)
+  return other ? `Did you mean ${aliased(other)}?` : 'Put the code into the page, or into a component.'
+}
+
 /** An asset named by an import must be named exactly; by an address it may carry a query or a fragment. */
 function judgeAsset(specifier, task) {
   const file = specifier.slice('@assets/'.length)
   if (task.assets.has(file)) return { asset: file }
-  const known = [...task.assets]
-  const nearest = nearNames(file, known)[0]
+  const { assets: known } = task.known
+  const nearest = nearAsset(file, known)
   const hint = known.length
     ? `${nearest ? `Did you mean @assets/${nearest}? ` : ''}Assets known here: ${listed(known)}.`
     : 'No asset is known here: upload it first, or draw it with inline SVG or CSS.'
   return refused('PAGE_ASSET_NOT_FOUND', `The asset "${specifier}" does not exist.`, hint)
+}
+
+/** An address that leads to no asset and nowhere else either: always a refusal. */
+export function judgeStray(address, task) {
+  const near = nearAsset(address, task.known.assets)
+  const hint = `${near ? `Did you mean @assets/${near}? ` : ''}Reach files with @assets/<file>.`
+  return refused('PAGE_ASSET_NOT_ALLOWED', `The address "${address.slice(0, 80)}" does not lead to an asset.`, hint)
 }
 
 /** `judge` for an address in a template or a style: `{asset, rest}` or a refusal. */
@@ -96,7 +141,7 @@ const aliased = (logical) => `@${logical}`
 
 function allowedHint(framework, task) {
   const suffix = framework === 'vue' ? '.vue' : '.tsx'
-  const components = task.modulePaths.filter((p) => p.startsWith('components/') && p.endsWith(suffix)).map(aliased)
+  const components = task.known.modules.filter((p) => p.startsWith('components/') && p.endsWith(suffix)).map(aliased)
   return (
     `Allowed: ${FRAMEWORK_MODULES[framework].slice(0, 3).join(', ')}, @components/<Name>${suffix}, ` +
     `@pages/<code>${suffix}, @assets/<file>, @kit/<Name>.` +
@@ -107,14 +152,30 @@ function allowedHint(framework, task) {
 function missingHint(logical, importer, framework, task) {
   const folder = path.posix.dirname(logical)
   const suffix = framework === 'vue' ? '.vue' : '.tsx'
-  const known = task.modulePaths.filter((p) => p.startsWith(`${folder}/`) && p.endsWith(suffix) && p !== importer)
-  const stem = (p) => path.posix.basename(p, path.posix.extname(p))
-  const like = nearNames(stem(logical), known.map(stem))[0]
-  const nearest = known.find((p) => stem(p) === like)
+  const known = task.known.modules.filter((p) => p.startsWith(`${folder}/`) && p.endsWith(suffix) && p !== importer)
+  const nearest = nearModule(logical, framework, task, importer)
   const what = folder === 'pages' ? 'page' : 'component'
-  if (nearest) return `Did you mean ${aliased(nearest)}? Otherwise create the ${what} first.`
   const others = known.length ? ` Known here: ${listed(known.map(aliased))}.` : ''
+  if (nearest) return `Did you mean ${aliased(nearest)}? Otherwise create the ${what} first.`
+  if (stem(logical) === 'index') return `Import each ${what} by its own file.${others}`
+  if (folder === 'pages' && !path.posix.extname(logical) && logicalIsBeside(logical, importer)) {
+    return `Beside a page there are only other pages: put it into this file, or into a component.${others}`
+  }
   return `Create the ${what} first, or import one that exists.${others}`
+}
+
+const stem = (p) => path.posix.basename(p, path.posix.extname(p))
+const logicalIsBeside = (logical, importer) => path.posix.dirname(logical) === path.posix.dirname(importer)
+
+/** The module that is most like a path, in its own folder first. */
+function nearModule(logical, framework, task, importer) {
+  const known = task.known.modules.filter((p) => frameworkOf(p) === framework && p !== importer)
+  const folder = path.posix.dirname(logical)
+  for (const candidates of [known.filter((p) => path.posix.dirname(p) === folder), known.filter((p) => stem(p).toLowerCase() === stem(logical).toLowerCase())]) {
+    const like = nearNames(stem(logical), candidates.map(stem))[0]
+    if (like !== undefined) return candidates.find((p) => stem(p) === like)
+  }
+  return undefined
 }
 
 function listed(names) {
@@ -122,12 +183,18 @@ function listed(names) {
   return shown.join(', ') + (names.length > shown.length ? `, and ${names.length - shown.length} more` : '')
 }
 
-/** The names most like `wanted`, nearest first, none when nothing is like it. */
+/** The names most like `wanted`, nearest first, none when nothing is like it. One that holds the other is like it. */
 export function nearNames(wanted, names, shown_max = 3) {
   const limit = Math.floor(wanted.length / 3)
+  const low = wanted.toLowerCase()
+  const far = (name) => {
+    const steps = distance(low, name, limit)
+    const holds = Math.min(low.length, name.length) >= 4 && (low.includes(name) || name.includes(low))
+    return steps > limit && holds ? limit + 1 : steps > limit ? Infinity : steps
+  }
   return names
-    .map((name) => [distance(wanted.toLowerCase(), name.toLowerCase(), limit), name])
-    .filter(([far]) => far <= limit)
+    .map((name) => [far(name.toLowerCase()), name])
+    .filter(([steps]) => steps < Infinity)
     .toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1))
     .slice(0, shown_max)
     .map(([, name]) => name)

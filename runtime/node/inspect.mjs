@@ -6,7 +6,7 @@
  */
 import { parse as parseVue } from 'vue/compiler-sfc'
 import { refusal } from './errors.mjs'
-import { judge, judgeAddress } from './imports.mjs'
+import { judge, judgeAddress, judgeStray } from './imports.mjs'
 import { inspectScript } from './inspect_script.mjs'
 import { inspectStyle } from './inspect_style.mjs'
 import { inspectBlocks, inspectTemplate } from './inspect_template.mjs'
@@ -32,6 +32,7 @@ export function inspect(task) {
     const meanings = [
       ...seen.imports.map((use) => ({ ...judge(use.specifier, logical, task), offset: use.offset })),
       ...seen.assets.map((use) => ({ ...judgeAddress(use.specifier, task), offset: use.offset })),
+      ...seen.strays.map((use) => ({ ...judgeStray(use.address, task), offset: use.offset })),
     ]
     for (const { code, message, hint, offset, module } of meanings) {
       if (code) found.errors.push(refusal(code, message, { source, offset, hint }))
@@ -45,7 +46,7 @@ export function inspect(task) {
 }
 
 function inspectModule(source) {
-  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], asyncSetup: false }
+  const seen = { errors: [], imports: [], exports: [], styles: [], assets: [], strays: [], asyncSetup: false }
   const unfit = unfitSource(source)
   if (unfit) seen.errors.push(unfit)
   else if (source.path.endsWith('.vue')) inspectVue(source, seen)

@@ -14,7 +14,8 @@ export function inspectScript(source, block, seen) {
   const options = { lang: block.lang, sourceType: 'module', showSemanticErrors: true }
   const parsed = parseSync(`page.${block.lang}`, block.text, options)
   if (parsed.errors.length) {
-    for (const error of parsed.errors) seen.errors.push(syntaxError(source, block, error))
+    if (block.lang === 'js' && isTypeScript(block.text)) return void seen.errors.push(typesInJavaScript(source, block, parsed.errors[0]))
+    for (const error of causes(parsed.errors)) seen.errors.push(syntaxError(source, block, error))
     return
   }
   if (block.lang === 'tsx') {
@@ -37,6 +38,19 @@ export function inspectScript(source, block, seen) {
   }
   if (/\brequire\b/.test(block.text)) readRequires(source, block, parsed.program, seen)
   if (block.setup && /\bawait\b/.test(block.text)) seen.asyncSetup ||= awaitsAtTopLevel(parsed.program)
+}
+
+/** An element that is not closed makes the parser stumble over everything behind it. */
+function causes(errors) {
+  const unclosed = errors.filter((error) => /JSX closing tag/.test(error.message))
+  return unclosed.length ? unclosed : errors
+}
+
+const isTypeScript = (text) => parseSync('page.ts', text, { lang: 'ts', sourceType: 'module' }).errors.length === 0
+
+function typesInJavaScript(source, block, error) {
+  const offset = block.offset + (error.labels[0]?.start ?? 0)
+  return refusal('PAGE_SCRIPT_SYNTAX', 'This is TypeScript in a script without lang="ts".', { source, offset })
 }
 
 /** The parsers are recursive, some of them on small stacks: deeper than this a source would end the process. */
@@ -80,7 +94,7 @@ function syntaxError(source, block, error) {
     return { ...refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, hint }), endsScriptEarly: true }
   }
   const help = error.helpMessage ? ` ${error.helpMessage}` : ''
-  return refusal('PAGE_SCRIPT_SYNTAX', `${error.message}.${help}`.replace(/\.\./, '.'), { source, offset })
+  return refusal('PAGE_SCRIPT_SYNTAX', `${error.message}.${help}`.replace(/([.?])\.(?=\s|$)/g, '$1'), { source, offset })
 }
 
 function readImports(source, block, module, seen) {

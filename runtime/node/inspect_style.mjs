@@ -18,6 +18,7 @@ const AT_RULES = new Set([
 ]) // prettier-ignore
 const NO_EFFECT =
   'Use an arbitrary value in the class (bg-[#f01234]), or a CSS variable of your own (bg-(--brand)): what a page adds to the theme would not reach its classes.'
+const LINE_COMMENT = '"//" begins no comment of CSS.'
 const TAILWIND_IS_THERE = 'Remove it: Tailwind is loaded already, and its classes and @apply work everywhere.'
 const URL_FUNCTION = /\b(?:url|src)\(/gi
 const FUNCTIONS_OF_STRINGS = /(?:image-set|image|cross-fade|src)\(/i
@@ -43,7 +44,12 @@ export function inspectStyle(source, block, seen) {
     if (node.type === 'atrule') inspectAtRule(node, offset, refuse)
     else if (node.type === 'rule') {
       if (/:(?:import|export)\b/i.test(node.selector)) refuse('CSS module imports are not available.', offset)
+      if (/^\s*\/\//.test(node.selector)) refuse(LINE_COMMENT, offset, undefined, 'PAGE_STYLE_SYNTAX')
     } else if (node.type === 'decl') {
+      if (node.prop.startsWith('//')) refuse(LINE_COMMENT, offset, undefined, 'PAGE_STYLE_SYNTAX')
+      else if (node.prop.startsWith('$') || /(?:^|[\s(,])\$[A-Za-z]/.test(node.value.replace(/"[^"]*"|'[^']*'/g, ''))) {
+        refuse(`"${node.prop}: ${node.value.slice(0, 60)}" holds a variable of Sass.`, offset, undefined, 'PAGE_STYLE_SYNTAX')
+      }
       const problem = valueProblem(node.prop, node.value)
       if (problem) refuse(problem.message, offset, problem.hint, problem.code)
       for (const url of urlsIn(node.value)) {

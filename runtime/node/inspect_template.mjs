@@ -39,8 +39,31 @@ export function inspectBlocks(source, descriptor, seen) {
 
 /** Errors of the parser, and assets named by static attributes. */
 export function inspectTemplate(source, descriptor, errors, seen) {
-  seen.errors.push(...errors.map((error) => templateError(source, error)))
+  seen.errors.push(...causes(source, errors.map((error) => templateError(source, error))))
   if (!errors.length && descriptor.template?.ast) readAddresses(descriptor.template.ast, source, seen)
+}
+
+/** One slip makes the parser miss the end of every element around it: tell the slip, not what follows from it. */
+function causes(source, errors) {
+  const cause = errors.filter((error) => /Interpolation end sign|EOF in tag/.test(error.message))
+  if (!cause.length) return errors
+  const quote = cause.some((error) => /EOF in tag/.test(error.message)) ? unclosedQuote(source) : null
+  if (quote !== null) return [refusal('PAGE_TEMPLATE_SYNTAX', 'The quote of an attribute is not closed.', { source, offset: quote, plugin: 'vue' })]
+  return errors.filter((error) => !/missing end tag/.test(error.message))
+}
+
+/** Where an attribute begins whose value runs on into the next tag, or null. */
+function unclosedQuote(source) {
+  const start = Math.max(0, source.text.search(/^<template/m))
+  for (const tag of source.text.slice(start).matchAll(/<[A-Za-z][\w-]*((?:\s+[^\s"'<>=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'<>]+))?)*)/g)) {
+    for (const value of tag[1].matchAll(/([^\s"'<>=]+)\s*=\s*("[^"]*"|'[^']*')/g)) {
+      if (/>[^]*<\/?[a-z]/i.test(value[2])) return start + tag.index + tag[0].length - tag[1].length + value.index
+    }
+    const end = start + tag.index + tag[0].length
+    const open = /^\s*(?:[^\s"'<>=]+)?\s*=\s*(["'])/.exec(source.text.slice(end))
+    if (open && source.text.indexOf(open[1], end + open[0].length) === -1) return end + open[0].length - 1
+  }
+  return null
 }
 
 /**
@@ -65,12 +88,15 @@ const NAMES_OF_ADDRESSES = new Set(['src', 'srcset', 'poster', 'href', 'xlink:hr
 function readAddresses(node, source, seen) {
   for (const prop of node.props ?? []) {
     if (prop.type !== 6 || !prop.value) continue
+    if (/^[^=]+=\s*\{/.test(prop.loc.source)) {
+      const message = `The attribute ${prop.name} is written in JSX.`
+      seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset: prop.loc.start.offset, plugin: 'vue' }))
+    }
     const { content } = prop.value
     for (const specifier of assetsIn(prop.name, content)) seen.assets.push({ specifier, offset: prop.loc.start.offset })
     // Nothing lies beside a page: such an address can lead nowhere.
     if (ELEMENTS_OF_FILES.has(node.tag) && NAMES_OF_ADDRESSES.has(prop.name) && /^\s*(?:\.{1,2}\/|~|@\/)/.test(content)) {
-      const message = `The address "${content.slice(0, 80)}" does not lead to an asset.`
-      seen.errors.push(refusal('PAGE_ASSET_NOT_ALLOWED', message, { source, offset: prop.loc.start.offset }))
+      seen.strays.push({ address: content.trim(), offset: prop.loc.start.offset })
     }
   }
   for (const child of node.children ?? []) if (typeof child === 'object') readAddresses(child, source, seen)

@@ -47,11 +47,20 @@ function fileInMessage(message) {
 /** The line is right, because marks add none; the column counts the marks that stand before it. */
 function scriptError(error, message, source, task, found) {
   if (error.code === 'ILLEGAL_REASSIGNMENT') return reassigned(message, source, found.modules.get(source.path))
+  if (found.modules.get(source.path)?.descriptor) return compiledError(error, message, source, found.modules.get(source.path))
   if (!error.loc?.line) return refusal('PAGE_COMPILE_FAILED', message, { source, offset: 0, plugin: error.plugin })
   const marked = source.path.endsWith('.tsx') ? markJsx(source, found.modules.get(source.path).program, task).code : source.text
   const before = unmarked(marked.split('\n')[error.loc.line - 1]?.slice(0, error.loc.column ?? 0) ?? '')
   const offset = source.offsetOf(error.loc.line, before.length + 1)
   return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: error.plugin })
+}
+
+/** Vue has made other code of it by now, whose lines are nowhere in the file; types are what its compiler lets through. */
+function compiledError(error, message, source, { descriptor }) {
+  const { template } = descriptor
+  const types = template && /TypeScript/.test(message) ? template.content.search(/\bas\s+(?:const\b|\w)|\w!(?:\.|\))|\((?:\w+\s*:\s*\w+)/) : -1
+  const offset = types !== -1 ? template.loc.start.offset + types : (descriptor.scriptSetup ?? descriptor.script ?? template)?.loc.start.offset
+  return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset: offset ?? 0, plugin: error.plugin })
 }
 
 /** Rolldown counts in code that Vue or React has rewritten by then; the name it gives is the author's. */
@@ -83,10 +92,16 @@ function missingExport(error, task, found) {
   const place = written.flatMap((i) => i.names).find((n) => n.name === name) ?? written[0]
   const exported = found.modules.get(exporter)?.exports ?? []
   const near = nearNames(name, exported)
-  const hint = near.length
+  const spelled = written[0]?.specifier ?? `@${exporter}`
+  const only = exported.length === 1 && exported[0] === 'default'
+  const hint = only
+    ? `It has a default export only: import ${/^[A-Z]\w*$/.test(name) ? name : 'Name'} from "${spelled}".`
+    : name === 'default' && exported.length
+      ? `Import by name: import { ${exported.slice(0, 12).join(', ')} } from "${spelled}".`
+      : near.length
     ? `Did you mean ${near.join(' or ')}?`
     : `It exports ${exported.length ? exported.slice(0, 12).join(', ') : 'nothing'}: import one of these, or add the export there.`
-  const specifier = written[0]?.specifier ?? `@${exporter}`
+  const specifier = spelled
   return refusal('PAGE_EXPORT_NOT_FOUND', `"${specifier}" ${what}.`, { source, offset: place?.offset ?? 0, hint })
 }
 
@@ -95,8 +110,18 @@ function styleError(error, message, source, styles = []) {
   const index = Number(/[?&]index=(\d+)/.exec(error.id)?.[1] ?? 0)
   const style = styles[index] ?? { offset: 0, text: source.text }
   const quoted = [...message.matchAll(/`([^`]+)`/g)].flatMap((m) => [m[1], m[1].replace(/^@?\w+ ?\(|\)$/g, '')])
-  const at = quoted.map((words) => style.text.indexOf(words)).find((position) => position !== -1) ?? 0
+  const at = quoted.map((words) => placeInStyle(style.text, words, /utility class/.test(message))).find((position) => position !== -1) ?? 0
   return refusal('PAGE_STYLE_SYNTAX', `${message.replace(/\.$/, '')}.`, { source, offset: style.offset + at, plugin: error.plugin })
+}
+
+/** A class of `@apply` may be the name of a rule too, and stand there first. */
+function placeInStyle(text, words, applied) {
+  if (!applied) return text.indexOf(words)
+  for (const { 0: rule, index } of text.matchAll(/@apply\b[^;}]*/g)) {
+    const at = ` ${rule.replace(/\s/g, ' ')} `.indexOf(` ${words} `)
+    if (at !== -1) return index + at
+  }
+  return text.indexOf(words)
 }
 
 function vueErrors(error, message, source) {

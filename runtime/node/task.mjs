@@ -20,11 +20,13 @@ export class Task {
   #logicalOfFile = new Map()
   #fileOfLogical = new Map()
 
-  constructor({ dir, entry, modules, assets, page, canvas, base = '/' }) {
+  constructor({ dir, entry, modules, assets, known = {}, page, canvas, base = '/' }) {
     this.dir = dir
     this.entry = entry
     this.framework = frameworkOf(entry)
     this.assets = new Set(assets)
+    /** What exists around the page, for hints: a minimal snapshot holds less. */
+    this.known = { modules: [...new Set([...Object.keys(modules), ...(known.modules ?? [])])], assets: [...new Set([...assets, ...(known.assets ?? [])])] }
     this.page = page
     this.canvas = canvas
     this.base = base // where the page's own files are asked for

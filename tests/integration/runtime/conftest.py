@@ -55,6 +55,7 @@ class Compiler:
         modules: Mapping[str, str],
         *,
         assets: Sequence[str] = ("logo.svg",),
+        known: Mapping[str, Sequence[str]] | None = None,
         title: str = "A page",
         notes: str = "",
         height_px: int | None = 720,
@@ -67,6 +68,7 @@ class Compiler:
             "entry": entry,
             "modules": dict(modules),
             "assets": list(assets),
+            "known": known or {},
             "page": {"code": "page", "title": title, "speaker_notes": notes},
             "canvas": {"width_px": 1280, "height_px": height_px},
         }

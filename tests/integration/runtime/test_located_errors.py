@@ -190,7 +190,7 @@ CASES = {
         "import B from '@components/B.tsx'\nexport default () => <B/>",
         "PAGE_EXPORT_NOT_FOUND",
         1,
-        "It exports B",
+        "import { B } from",
         8,
         file="pages/p.tsx",
         modules={"components/B.tsx": "export const B = () => <p/>"},

@@ -59,6 +59,8 @@ class FakeBackend:
             entry="pages/page.vue",
             framework="vue",
             modules=list(self.modules),
+            known_modules=["components/StatTile.vue"],
+            known_assets=["logo.svg"],
             entry_page=EntryPage(code="page", title="A page"),
             canvas=Canvas(width_px=1280, height_px=720),
         )
@@ -171,6 +173,16 @@ async def test_refused_source_is_an_answer_and_no_error(door: Door) -> None:
     door.backend.modules = {"pages/page.vue": "<template><p></template>"}
     result = await compile_page(door.session, door.url, door.request(), timeout_s=60)
     assert (result.ok, result.errors[0].code) == (False, "PAGE_TEMPLATE_SYNTAX")
+
+
+async def test_what_exists_and_was_not_sent_is_named_in_hints(door: Door) -> None:
+    """V6, V8: a minimal snapshot holds only what the page names, and a misspelt name is no name of anything."""
+    door.backend.modules = {
+        "pages/page.vue": vue("import A from '@components/StatTiles.vue'\nimport l from '@assets/lago.svg'")
+    }
+    result = await compile_page(door.session, door.url, door.request(), timeout_s=60)
+    assert "@components/StatTile.vue" in result.errors[0].hint
+    assert "@assets/logo.svg" in result.errors[1].hint
 
 
 async def test_modules_are_read_in_batches_of_at_most_128(door: Door) -> None:
