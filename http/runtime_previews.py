@@ -144,7 +144,8 @@ def _busy(code: str) -> Words:
 
 async def _with_slash(request: web.Request) -> web.StreamResponse:
     # Relative, so that it stays below whatever address a person came by.
-    raise web.HTTPPermanentRedirect(quote(request.match_info["token"], safe="") + "/", headers=_COMMON)
+    location = quote(request.match_info["token"], safe="") + "/"
+    return web.Response(status=308, headers={**_COMMON, "Location": location})
 
 
 async def _host(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
