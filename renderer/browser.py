@@ -10,8 +10,10 @@ the process group is killed, and the pid namespace with it. What survives a kill
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from playwright.async_api import Browser, BrowserContext, CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
 
 from pagegate.renderer import isolation
-from pagegate.renderer.driver import Driver
+from pagegate.renderer.driver import Driver, DriverLost
 from pagegate.renderer.isolation import Mode
 from pagegate.renderer.options import AUTO_VIEWPORT_HEIGHT_PX, BrowserOptions
 from pagegate.renderer.workfolder import WorkFolder, remove_room
@@ -73,10 +75,12 @@ class FreshBrowser:
     room: Path
     _pidfd: int = field(repr=False)
     _closed: bool = field(repr=False, default=False)
+    _told: Callable[[], None] = field(repr=False, default=lambda: None)
 
     @property
     def alive(self) -> bool:
-        return not self._closed and self.browser.is_connected()
+        """The process is asked too: of a browser that died with its driver Playwright hears nothing."""
+        return not self._closed and self.browser.is_connected() and not _has_ended(self._pidfd)
 
     def kill(self) -> None:
         """End every process of this browser now. Repeating it is harmless."""
@@ -94,6 +98,7 @@ class FreshBrowser:
         finally:
             self.kill()  # also after an orderly close: outside a pid namespace helpers may linger
             self._closed = True
+            self._told()
             await asyncio.shield(_clear_away(self._pidfd, self.room))
 
 
@@ -144,7 +149,7 @@ class BrowserHouse:
         try:
             async with asyncio.timeout(self.options.launch_timeout_s):
                 fresh = await self._launch(half)
-        except (PlaywrightError, TimeoutError, OSError, ValueError) as error:
+        except (PlaywrightError, DriverLost, TimeoutError, OSError, ValueError) as error:
             await half.undo()
             if self._browsers_open == 0:
                 await self.rest()  # it may be the driver that is ill
@@ -153,7 +158,7 @@ class BrowserHouse:
             await asyncio.shield(half.undo())
             raise
         self._browsers_open += 1
-        fresh.browser.on("disconnected", self._browser_gone)
+        fresh._told = self._browser_gone
         return fresh
 
     async def _launch(self, half: "_HalfLaunched") -> FreshBrowser:
@@ -185,7 +190,7 @@ class BrowserHouse:
         frame_id = str(tree["frameTree"]["frame"]["id"])
         return FreshBrowser(browser, context, page, cdp, frame_id, pid, half.room, half.pidfd)
 
-    def _browser_gone(self, _browser: Browser) -> None:
+    def _browser_gone(self) -> None:
         self._browsers_open -= 1
 
     def _flags(self) -> list[str]:
@@ -229,6 +234,12 @@ def _kill_group(pid: int) -> None:
     for end in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             end(pid, signal.SIGKILL)
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def _clear_away(pidfd: int, room: Path) -> None:

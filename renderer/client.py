@@ -11,6 +11,7 @@ from pagegate.renderer.contract import RenderResult, RenderTask, SlotView
 from pagegate.renderer.token import issue_token
 
 _CALL_TIMEOUT_S = 10.0
+_DELETE_TRIES = 2
 
 
 class WorkerUnavailable(Exception):
@@ -19,6 +20,10 @@ class WorkerUnavailable(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message = code, message
+
+
+class WorkerUnreachable(WorkerUnavailable):
+    """No answer was heard. Whether the call arrived is unknown; each may be made again (`contract.py`)."""
 
 
 class WorkerBusy(Exception):
@@ -43,8 +48,9 @@ class RenderWorker:
         credential: str,
         *,
         profile_digest: str = "",
+        call_timeout_s: float = _CALL_TIMEOUT_S,
     ) -> None:
-        self.worker_id = worker_id
+        self.worker_id, self._call_timeout_s = worker_id, call_timeout_s
         self._session, self._base, self._credential = session, base_url.rstrip("/"), credential
         self._profile_digest = profile_digest
 
@@ -74,7 +80,7 @@ class RenderWorker:
     async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None:
         """The result, or None when it has not ended within `wait_s`. Raises `AttemptUnknown`, `WorkerUnavailable`."""
         status, body = await self._call(
-            "GET", f"/attempts/{attempt_id}", params={"wait_s": str(wait_s)}, timeout_s=wait_s + _CALL_TIMEOUT_S
+            "GET", f"/attempts/{attempt_id}", params={"wait_s": str(wait_s)}, timeout_s=wait_s + self._call_timeout_s
         )
         if status == 202:
             return None
@@ -95,10 +101,17 @@ class RenderWorker:
         return body
 
     async def delete(self, attempt_id: str) -> None:
-        """End the attempt if it runs, and forget it. Best effort: its own deadline and TTL do the same later (R5)."""
-        try:
-            await self._call("DELETE", f"/attempts/{attempt_id}")
-        except WorkerUnavailable:
+        """End the attempt if it runs, and forget it; a start that comes later starts nothing.
+
+        Best effort, tried twice: its own deadline and TTL do the same later (R5).
+        """
+        for _ in range(_DELETE_TRIES):
+            try:
+                await self._call("DELETE", f"/attempts/{attempt_id}")
+            except WorkerUnreachable:
+                continue
+            except WorkerUnavailable:
+                return
             return
 
     async def _call(
@@ -108,17 +121,17 @@ class RenderWorker:
         *,
         json: dict[str, object] | None = None,
         params: dict[str, str] | None = None,
-        timeout_s: float = _CALL_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> tuple[int, bytes]:
         headers = {"Authorization": f"Bearer {issue_token(self._credential, self.worker_id)}"}
-        limits = aiohttp.ClientTimeout(total=timeout_s, connect=5.0)
+        limits = aiohttp.ClientTimeout(total=timeout_s or self._call_timeout_s, connect=5.0)
         try:
             async with self._session.request(
                 method, self._base + path, json=json, params=params, headers=headers, timeout=limits
             ) as response:
                 body = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise WorkerUnavailable(
+            raise WorkerUnreachable(
                 "RENDER_SERVICE_UNAVAILABLE", f"the render worker does not answer ({type(error).__name__})"
             ) from error
         if response.status == 401:

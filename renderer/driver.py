@@ -21,6 +21,10 @@ log = structlog.get_logger()
 _STOP_TIMEOUT_S = 5.0
 
 
+class DriverLost(Exception):
+    """The driver died while it was starting."""
+
+
 class Driver:
     """Started at the first `get`, let go by `rest`. `folder` takes its temporary files."""
 
@@ -31,7 +35,10 @@ class Driver:
         self._guard = asyncio.Lock()
 
     async def get(self, *, browsers_open: int) -> Playwright:
-        """The running driver. A dead one is replaced, a swollen one too as soon as no browser hangs on it."""
+        """The running driver. A dead one is replaced, a swollen one too as soon as no browser hangs on it.
+
+        Raises `DriverLost` when it dies before it is up.
+        """
         async with self._guard:
             if self._playwright is not None and self._must_go(browsers_open):
                 await self._stop()
@@ -52,12 +59,15 @@ class Driver:
     async def _start(self) -> None:
         before = {child.pid for child in psutil.Process().children()}
         with _temporary_files_in(self._folder):
-            self._playwright = await async_playwright().start()
+            try:
+                self._playwright = await async_playwright().start()
+            except Exception as error:  # Playwright has no class of its own for this
+                raise DriverLost(type(error).__name__) from error
         started = [child for child in psutil.Process().children() if child.pid not in before]
         self._process = next((child for child in started if _is_driver(child)), None)
 
     def _must_go(self, browsers_open: int) -> bool:
-        gone = self._process is not None and not _runs(self._process)
+        gone = self._process is None or not _runs(self._process)  # None: it died before it could be found
         return gone or (self.swollen and browsers_open == 0)
 
     def _memory_mb(self) -> int:

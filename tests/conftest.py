@@ -24,7 +24,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
     for report in reports:
         for name, text in getattr(report, "user_properties", ()):
-            if name == "table":
+            if name == "table" and report.when == "call":
                 terminalreporter.write_sep("-", report.nodeid.rpartition("::")[2])
                 terminalreporter.write_line(str(text))
 

@@ -1,8 +1,12 @@
-"""Nothing gets out of the page but to its own origin, in the best isolation and in the fallback alike (X1, case 32)."""
+"""Nothing gets out of the page but to its own origin, in every isolation mode of this host, as root and as an ordinary
+user (X1, X3, case 32). The run says which modes were tried; in CI the isolated one must be among them."""
 
-import asyncio
+import json
 import os
-from collections.abc import AsyncIterator
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,95 +14,53 @@ import pytest
 from aiohttp import ClientSession, web
 
 from pagegate.renderer import isolation
-from pagegate.renderer.browser import BrowserHouse
 from pagegate.renderer.contract import PageBases
-from pagegate.renderer.egress import HttpOrigin, OriginResponse
-from pagegate.renderer.options import BrowserOptions
+from pagegate.renderer.egress import HttpOrigin
 from tests.browser.looking import Looker, outcomes, page
+from tests.browser.walled import HOSTILE, Tried, tried
 
-LADDER = isolation.modes(os.geteuid() == 0)
-
-
-@pytest.fixture(params=["netns", "proxy"])
-async def walled(request: pytest.FixtureRequest, chromium: Path, work_folder: Path) -> AsyncIterator[Looker]:
-    """The best mode of this host with the kernel's wall, and the best without it."""
-    rungs = [mode for mode in LADDER if mode.name.startswith(request.param)]
-    for mode in rungs:
-        try:
-            await isolation.probe(chromium, mode.name)
-        except isolation.NoBrowser:
-            continue
-        break
-    else:
-        pytest.skip(f"no {request.param} mode on this host")
-    house = BrowserHouse(BrowserOptions(work_folder=work_folder), chromium, mode)
-    await house.open()
-    yield Looker(house)
-    await house.close()
+IS_ROOT = os.geteuid() == 0
+ORDINARY_UID = 61234  # nobody's
+ROOT_OF_CHECKOUT = Path(__file__).parents[2]
+# Hostile pages are tried in the best mode and in the fallback; egress in all of them.
+HOSTILE_IN = {"netns-nobody-sandbox", "netns-user-sandbox", "proxy-nobody-sandbox", "proxy-sandbox"}
+MODES = [(who, mode.name) for who in ("root", "user") for mode in isolation.modes(who == "root")]
+_told: dict[tuple[str, str], str] = {}
 
 
-@asynccontextmanager
-async def canary() -> AsyncIterator[tuple[int, list[str]]]:
-    """A port of this host that writes down whoever comes."""
-    visits: list[str] = []
-
-    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visits.append((await reader.readline()).decode(errors="replace"))
-        writer.close()
-
-    server = await asyncio.start_server(visited, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], visits
+async def try_as(who: str, mode: str) -> Tried:
+    """As whoever runs the tests in this process; as an ordinary user, when that is root, in another one."""
+    hostile = mode in HOSTILE_IN
+    if who == ("root" if IS_ROOT else "user"):
+        return await tried(mode, hostile=hostile)
+    if not IS_ROOT:
+        return Tried(mode, reason="the tests do not run as root")
+    if shutil.which("setpriv") is None:
+        return Tried(mode, reason="there is no setpriv to become another user")
+    return _as_ordinary_user(mode, hostile=hostile)
 
 
-VECTORS = """<body>
-<img src="http://127.0.0.1:PORT/img"><img src="http://169.254.169.254/latest"><img src="FILE:///etc/passwd">
-<img src="http://[::ffff:169.254.169.254]/mapped"><img src="http://2130706433:PORT/decimal">
-<iframe src="http://127.0.0.1:PORT/frame"></iframe><iframe src="file:///etc/passwd"></iframe>
-<iframe srcdoc="<img src='http://127.0.0.1:PORT/srcdoc'>"></iframe>
-<link rel=stylesheet href="http://127.0.0.1:PORT/css"><link rel=preconnect href="http://127.0.0.1:PORT/">
-<link rel=dns-prefetch href="http://localhost:PORT/"><link rel=prefetch href="http://127.0.0.1:PORT/prefetch">
-<script src="http://127.0.0.1:PORT/script"></script><video src="http://127.0.0.1:PORT/video" autoplay></video>
-<object data="http://127.0.0.1:PORT/object"></object><embed src="http://127.0.0.1:PORT/embed">
-<style>@import "http://127.0.0.1:PORT/import"; p{background:url(http://127.0.0.1:PORT/background)}
-@font-face{font-family:F;src:url(http://127.0.0.1:PORT/font)} p{font-family:F}</style><p>text</p>
-<form id=f action="http://127.0.0.1:PORT/form" method=post target=_blank></form>
-<a id=a href="https://example.com/" ping="http://127.0.0.1:PORT/ping">x</a>
-<script>
-const u = 'http://127.0.0.1:PORT/', quiet = () => {};
-fetch(u + 'fetch').catch(quiet); fetch(u + 'post', {method: 'POST', body: 'x', mode: 'no-cors'}).catch(quiet);
-fetch('/own', {method: 'POST'}).catch(quiet); fetch('/redirect').catch(quiet);
-fetch('http://localhost:PORT/name').catch(quiet); fetch('https://example.com/data').catch(quiet);
-const x = new XMLHttpRequest(); x.open('GET', u + 'xhr'); x.send();
-navigator.sendBeacon(u + 'beacon'); addEventListener('pagehide', () => navigator.sendBeacon(u + 'bye'));
-const attempt = (f) => { try { f() } catch {} };
-attempt(() => new WebSocket('ws://127.0.0.1:PORT/ws')); attempt(() => new EventSource(u + 'events'));
-attempt(() => new Worker(URL.createObjectURL(new Blob([`fetch('${u}worker')`]))));
-attempt(() => new SharedWorker('/shared.js'));
-attempt(() => navigator.serviceWorker.register('/sw.js').catch(quiet));
-attempt(() => new WebTransport('https://127.0.0.1:PORT/wt').closed.catch(quiet));
-attempt(() => new AudioContext().audioWorklet.addModule(u + 'worklet').catch(quiet));
-attempt(() => CSS.paintWorklet && CSS.paintWorklet.addModule(u + 'paint').catch(quiet));
-attempt(() => import(u + 'module').catch(quiet));
-attempt(() => {
-  const turn = {urls: 'turn:127.0.0.1:PORT?transport=tcp', username: 'u', credential: 'c'};
-  const rtc = new RTCPeerConnection({iceServers: [{urls: 'stun:127.0.0.1:PORT'}, turn]});
-  rtc.createDataChannel('x'); rtc.createOffer().then((offer) => rtc.setLocalDescription(offer));
-});
-f.submit(); a.click();
-setTimeout(() => location.href = u + 'leave', 1000);
-</script>"""
+def _as_ordinary_user(mode: str, *, hostile: bool) -> Tried:
+    become = ["setpriv", f"--reuid={ORDINARY_UID}", f"--regid={ORDINARY_UID}", "--clear-groups", "--no-new-privs"]
+    command = [*become, sys.executable, "-m", "tests.browser.walled", mode, *(["hostile"] if hostile else [])]
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=ROOT_OF_CHECKOUT, env=environment, capture_output=True, timeout=120, check=False)
+    if done.returncode != 0 and b"ermission denied" in done.stderr:
+        return Tried(mode, reason="an ordinary user cannot read this checkout")
+    assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
+    return Tried(**json.loads(done.stdout.splitlines()[-1]))
 
 
-async def test_no_vector_reaches_the_host_and_each_is_reported(walled: Looker) -> None:
-    async with canary() as (port, visits):
-        redirect = OriginResponse(302, "text/plain", b"")
-        html = page(VECTORS.replace("PORT", str(port)))
-        observation = await walled.look(html, {"/redirect": redirect})
-        assert visits == []
-    assert observation.mounted
-    found = outcomes(observation)
-    here = f"http://127.0.0.1:{port}/"
+@pytest.mark.parametrize(("who", "mode"), MODES)
+async def test_no_vector_reaches_the_host_and_each_is_reported(who: str, mode: str) -> None:
+    answer = await try_as(who, mode)
+    _told[who, mode] = answer.reason or ("tried, with hostile pages" if answer.ended else "tried")
+    if answer.reason:
+        pytest.skip(answer.reason)
+    assert answer.visits == []
+    assert answer.mounted
+    found = answer.outcomes
+    here = f"http://127.0.0.1:{answer.port}/"
     for name in (
         "img",
         "frame",
@@ -118,10 +80,22 @@ async def test_no_vector_reaches_the_host_and_each_is_reported(walled: Looker) -
     assert found["http://[::ffff:a9fe:a9fe]/mapped"] == "blocked other-origin"
     assert found["https://example.com/data"] == "blocked other-origin"
     assert found["file:///etc/passwd"] == "blocked local-file"
-    assert found[f"ws://127.0.0.1:{port}/ws"] == "blocked websocket"
+    assert found[f"ws://127.0.0.1:{answer.port}/ws"] == "blocked websocket"
     assert found["/own"] == "blocked method"
     assert found["/redirect"] == "failed 302"
     assert found["blob"] == found["/sw.js"] == "blocked worker"
+    if answer.ended:
+        assert answer.ended == dict.fromkeys(HOSTILE, True)
+        assert answer.works_after
+
+
+def test_the_run_says_which_modes_were_tried(record_property: Callable[[str, object], None]) -> None:
+    lines = [f"{who:<5} {mode:<22} {_told.get((who, mode), 'not asked for')}" for who, mode in MODES]
+    record_property("table", "\n".join(lines))
+    if not os.environ.get("CI") or not _told:
+        return
+    isolated = [told for (_, mode), told in _told.items() if mode.startswith("netns")]
+    assert any(told.startswith("tried") for told in isolated), "no isolated mode could be tried:\n" + "\n".join(lines)
 
 
 class Service:
