@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from sqlalchemy import select, update
 
+from pagegate.actors.agents import pydantic_brain, scripted  # noqa: F401  imported once, and in no test's time
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.agents.runs import AgentRuns, CancelRun, RetryRun, RunStarted, StartAgentRun
