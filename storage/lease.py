@@ -15,6 +15,7 @@ from sqlalchemy import Column, ColumnElement, FromClause, Row, Table, and_, sele
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Tx
+from pagegate.storage.present import word
 
 
 class LeaseLost(Exception):
@@ -47,8 +48,8 @@ def _leased(name: str) -> _Leased:
     if table is schema.render_attempts:
         return _Leased(table, columns.owner, columns.number, columns.released_at.is_(None))
     if table is schema.ai_agent_external_batches:
-        return _Leased(table, columns.worker_id, columns.lease_generation, columns.state == "resuming")
-    return _Leased(table, columns.worker_id, columns.attempt, columns.status == "running")
+        return _Leased(table, columns.worker_id, columns.lease_generation, columns.state == word("resuming"))
+    return _Leased(table, columns.worker_id, columns.attempt, columns.status == word("running"))
 
 
 def is_held(leased: _Leased, lease: Any, present: ColumnElement[int]) -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""Statements that are built once, and the present in them (Q6).
+"""Statements that are built once, and the present and the words in them (Q6).
 
 Building a statement from its parts costs more than running it, so what runs for every job is built once for a kind and
 a dialect, and run with parameters (`Tx.run`). The present is the server's own clock on PostgreSQL, evaluated in the
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, func
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, func, literal_column
 from sqlalchemy import cast as sql_cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +30,16 @@ def forget_built() -> None:
     """Let every statement be built again: for a test that changes what they are built from."""
     for forget in _built:
         forget()
+
+
+def word(value: str) -> ColumnElement[str]:
+    """A state, written into the statement.
+
+    As a parameter it would be dear on SQLite: a column that a partial index has in its condition (`status = 'failed'`)
+    makes the plan depend on the parameter's value, and the statement is prepared anew at each execution.
+    """
+    assert value.isidentifier(), value
+    return literal_column(f"'{value}'", Text)
 
 
 def server_now() -> ColumnElement[int]:

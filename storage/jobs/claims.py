@@ -16,8 +16,10 @@ from pagegate.storage import lanes, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs.kinds import ClaimedJob, runnable, table_of
 from pagegate.storage.lease import Lease
-from pagegate.storage.present import built_once, present_of
+from pagegate.storage.present import built_once, present_of, word
 from pagegate.storage.transitions import JOB
+
+_CLAIMABLE = [word(state) for state in JOB.sources("claim")]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def _waiting(kind: str) -> Executable:
 
     def next_workspace(after: Any = None) -> Select[Any]:
         # Sorted and cut rather than `min`, which neither database finds in an index behind a parameter.
-        found = select(table.c.workspace_id).where(schema.live(table), table.c.status == "pending")
+        found = select(table.c.workspace_id).where(schema.live(table), table.c.status == word("pending"))
         if after is not None:
             found = found.where(table.c.workspace_id > after)
         return found.order_by(table.c.workspace_id).limit(1)
@@ -80,7 +82,7 @@ def _waiting(kind: str) -> Executable:
     )
     of_workspace = (
         select(table.c.id)
-        .where(schema.live(table), table.c.status == "pending", table.c.workspace_id == waiting.c.id)
+        .where(schema.live(table), table.c.status == word("pending"), table.c.workspace_id == waiting.c.id)
         .order_by(table.c.priority, table.c.id)
         .limit(1)
         .correlate(waiting)
@@ -108,7 +110,7 @@ def _claim(kind: str, dialect: str) -> Executable:
     )
     return (
         update(table)
-        .where(table.c.id.in_(select(following.c.id)), table.c.status.in_(JOB.sources("claim")))
+        .where(table.c.id.in_(select(following.c.id)), table.c.status.in_(_CLAIMABLE))
         .values(
             status=JOB.target("claim"),
             attempt=table.c.attempt + 1,

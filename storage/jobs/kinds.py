@@ -12,6 +12,7 @@ from sqlalchemy.sql.selectable import NamedFromClause
 
 from pagegate.storage import schema
 from pagegate.storage.lease import Lease
+from pagegate.storage.present import word
 
 # The kinds that exist, for callers to name.
 PAGE_MUTATION = schema.ai_page_mutation_jobs.name
@@ -59,7 +60,7 @@ def runnable(table: Table, present: ColumnElement[int]) -> ColumnElement[bool]:
 
     The latter can only become true, never false again but by a retry, so a stale look is merely late.
     """
-    now = and_(schema.live(table), table.c.status == "pending", table.c.available_at <= present)
+    now = and_(schema.live(table), table.c.status == word("pending"), table.c.available_at <= present)
     columns = _ORDERED_WITHIN.get(table.name)
     if columns is None:
         return now
