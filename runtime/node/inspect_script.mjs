@@ -2,6 +2,7 @@
  * Reads a script with the parser that Vite uses: syntax, imports, and what no page may use (X2).
  */
 import { parseSync } from 'vite'
+import { DEPTH_MAX, vet } from './depth.mjs'
 import { refusal } from './errors.mjs'
 import { assetsIn } from './inspect_template.mjs'
 
@@ -10,11 +11,12 @@ import { assetsIn } from './inspect_template.mjs'
  * `block` is `{text, offset, lang, setup}`; offsets in `seen` count from the start of the whole source.
  */
 export function inspectScript(source, block, seen) {
-  if (bracketDepth(block.text) > DEPTH_MAX) return void seen.errors.push(tooDeep(source, block))
+  const vetted = vet(block)
+  if (vetted?.tooDeep) return void seen.errors.push(tooDeep(source, block))
   const options = { lang: block.lang, sourceType: 'module', showSemanticErrors: true }
-  const parsed = parseSync(`page.${block.lang}`, block.text, options)
+  const parsed = vetted ?? parseSync(`page.${block.lang}`, block.text, options)
   if (parsed.errors.length) {
-    if (block.lang === 'js' && isTypeScript(block.text)) return void seen.errors.push(typesInJavaScript(source, block, parsed.errors[0]))
+    if (!vetted && block.lang === 'js' && isTypeScript(block.text)) return void seen.errors.push(typesInJavaScript(source, block, parsed.errors[0]))
     for (const error of causes(parsed.errors)) seen.errors.push(syntaxError(source, block, error))
     return
   }
@@ -51,20 +53,6 @@ const isTypeScript = (text) => parseSync('page.ts', text, { lang: 'ts', sourceTy
 function typesInJavaScript(source, block, error) {
   const offset = block.offset + (error.labels[0]?.start ?? 0)
   return refusal('PAGE_SCRIPT_SYNTAX', 'This is TypeScript in a script without lang="ts".', { source, offset })
-}
-
-/** The parsers are recursive, some of them on small stacks: deeper than this a source would end the process. */
-const DEPTH_MAX = 2000
-
-function bracketDepth(text) {
-  let depth = 0
-  let deepest = 0
-  for (let index = 0; index < text.length; index++) {
-    const char = text.charCodeAt(index)
-    if (char === 0x28 || char === 0x5b || char === 0x7b) deepest = Math.max(deepest, ++depth)
-    else if (char === 0x29 || char === 0x5d || char === 0x7d) depth--
-  }
-  return deepest
 }
 
 function treeDepth(program) {

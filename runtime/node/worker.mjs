@@ -11,6 +11,7 @@
 import net from 'node:net'
 import { createInterface } from 'node:readline'
 import v8 from 'node:v8'
+import { spent } from './depth.mjs'
 
 /** A worker without work gives back what the last compiles left behind. */
 const IDLE_MS = 1000
@@ -63,7 +64,9 @@ for await (const line of createInterface({ input: socket, crlfDelay: Infinity })
     const { errors, files, result, timings } = await operations[order.op ?? 'compile'](order)
     // A rejection that nobody waited for is reported after the promises have settled: give it the chance to end the task.
     await new Promise(setImmediate)
-    tell({ id: order.id, ok: true, errors, files, result, timings, ...heap() })
+    tell({ id: order.id, ok: true, errors, files, result, timings, ...heap() }, () => {
+      if (spent()) process.kill(process.pid, 'SIGKILL') // a thread of it never ends, and would be waited for
+    })
   } catch (error) {
     lost(error)
   }

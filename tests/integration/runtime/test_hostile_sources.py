@@ -197,3 +197,54 @@ def test_source_made_to_tire_the_compiler_ends_and_the_worker_lives(compiler: Co
     answer = compiler.compile(path, {path: source})
     assert {e["file"] for e in answer["errors"]} <= {path}
     assert compiler.compile("pages/a.vue", {"pages/a.vue": vue()})["errors"] == []
+
+
+DEEP = 20_000
+NESTED = {
+    "elements": "export default () => " + "<b>" * DEEP + "</b>" * DEEP,
+    "arrows": "export default " + "a=>" * DEEP + "1",
+    "conditions": "export default " + "a?b:" * DEEP + "1",
+    "assignments": "export default a" + "=a" * DEEP,
+    "type arguments": "type A = " + "B<" * DEEP + "1" + ">" * DEEP,
+    "loops": "for(;;)" * DEEP + ";",
+    "negations": "export default " + "!" * 6 * DEEP + "1",
+    "casts that do not parse": "export default " + "<any>" * DEEP + "1",
+    "far too many": "export default " + "a=>" * 20 * DEEP + "1",
+}
+
+
+@pytest.mark.parametrize("source", NESTED.values(), ids=NESTED.keys())
+@pytest.mark.parametrize("framework", ["vue", "react"])
+def test_script_that_overflows_a_parser_is_refused_and_the_worker_lives(
+    compiler: Compiler, framework: str, source: str
+) -> None:
+    """Case 41, X3. The parser is recursive and not written in JavaScript: its overflow would end the process."""
+    path = "pages/hostile.vue" if framework == "vue" else "pages/hostile.tsx"
+    page = f'<script lang="ts">\n{source}\n</script><template><p>x</p></template>' if framework == "vue" else source
+    answer = compiler.compile(path, {path: page})
+    assert {e["code"] for e in answer["errors"]} <= {"PAGE_SOURCE_TOO_LARGE", "PAGE_SCRIPT_SYNTAX"}
+    assert answer["errors"][0]["file"] == path
+    assert compiler.compile("pages/a.vue", {"pages/a.vue": vue()})["errors"] == []
+
+
+LARGE = {
+    "svg": '<svg viewBox="0 0 9 9">' + '<path d="M0 0h9v9H0z" fill="#123456"/>' * 130_000 + "</svg>",
+    "svg in one path": '<svg viewBox="0 0 9 9"><path d="M0 0' + "h1v1H0z" * 750_000 + '"/></svg>',
+    "nodes": "<i>x</i>" * 10_000,
+    "styled nodes": '<i class="p-4 text-red-500" style="top: 1px">{{ 1 }}</i>'.replace("{{ 1 }}", "x") * 10_000,
+}
+
+
+@pytest.mark.parametrize("markup", LARGE.values(), ids=LARGE.keys())
+@pytest.mark.parametrize("framework", ["vue", "react"])
+def test_very_large_page_compiles_or_is_refused_for_its_size(compiler: Compiler, framework: str, markup: str) -> None:
+    """Case 41: an inline SVG of 5 MB, 10,000 nodes."""
+    path, page = "pages/large.vue", f"<template><div>{markup}</div></template>"
+    if framework == "react":
+        plain = markup.replace("class=", "className=").replace('style="top: 1px"', "style={{ top: 1 }}")
+        path, page = "pages/large.tsx", f"export default () => <div>{plain}</div>"
+    answer = compiler.compile(path, {path: page})
+    assert {e["code"] for e in answer["errors"]} <= {"PAGE_SOURCE_TOO_LARGE", "PAGE_OUTPUT_TOO_LARGE"}
+    if "svg" not in markup:
+        assert answer["errors"] == []
+    assert compiler.compile("pages/a.vue", {"pages/a.vue": vue()})["errors"] == []

@@ -337,7 +337,7 @@ def test_page_of_very_many_nodes_is_listed_or_refused_with_a_size_error(tools: L
 
 def test_deep_page_does_not_end_the_worker(tools: LightTools) -> None:
     for path in ("pages/a.vue", "pages/a.tsx"):
-        deep = "<b>" * 4_000 + "x" + "</b>" * 4_000
+        deep = "<b>" * 30_000 + "x" + "</b>" * 30_000
         source = f"<template>{deep}</template>" if path.endswith(".vue") else f"export default () => {deep}"
         assert Page(tools, source, path).errors[0]["code"] in {"VISUAL_EDIT_TOO_LARGE", "VISUAL_EDIT_SOURCE_UNREADABLE"}
     assert Page(tools, ODD_VUE).nodes
