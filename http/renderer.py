@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel, ValidationError
 
-from pagegate.actors.rendering.slot import AttemptUnknown, SlotBroken, SlotBusy
+from pagegate.actors.rendering.slot import AttemptDropped, AttemptUnknown, SlotBroken, SlotBusy
 from pagegate.actors.systems.renderer import RendererSystem
 from pagegate.http.metrics import HttpMetrics, metrics_handler
 from pagegate.renderer.contract import RenderTask
@@ -132,6 +132,8 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return _problem(503, "RENDER_SERVICE_UNAVAILABLE", "No browser comes up here.", "Try another worker, or later.")
     except AttemptUnknown:
         return _problem(404, "RENDER_ATTEMPT_UNKNOWN", "This attempt is not known here.", "Start it again.")
+    except AttemptDropped:
+        return _problem(410, "RENDER_ATTEMPT_DROPPED", "This attempt was dropped before.", "Start another attempt.")
     except BaseRefused as refused:
         return _problem(403, refused.code, str(refused), refused.hint)
     except (pykka.ActorDeadError, TimeoutError):

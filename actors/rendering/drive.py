@@ -8,13 +8,14 @@ renewed either, so nothing unknown holds a slot for longer than the lease.
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
 from pagegate.actors.kernel import Backoff
-from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable
+from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable, WorkerUnreachable
 from pagegate.renderer.contract import RenderResult, RenderTask
 from pagegate.storage import lease, renders
 from pagegate.storage.engine import Database
@@ -24,6 +25,8 @@ from pagegate.storage.renders import AttemptLease
 from pagegate.storage.screenshot_pictures import TEMPORARY
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class Renderer(Protocol):
@@ -49,6 +52,7 @@ def wire_id(owner: str, attempt_id: int) -> str:
 _WAIT_S = 5.0
 _ATTEMPT_S = 60.0
 _BUSY_RETRY_MS = 1_000
+_UNHEARD_PAUSES_S = (0.1, 0.5)
 _RETRY = Backoff(first_s=1.0, max_s=10.0)
 
 
@@ -84,7 +88,7 @@ class Drive:
             }
         )
         try:
-            await worker.start(task)
+            await _heard(lambda: worker.start(task))
             result = await self._await_result(worker, reserved, attempt_id)
             picture = await self._picture(worker, result)
         except WorkerBusy:
@@ -107,7 +111,7 @@ class Drive:
 
     async def _await_result(self, worker: Renderer, reserved: AttemptLease, attempt_id: str) -> RenderResult:
         while True:
-            result = await worker.wait(attempt_id, _WAIT_S)
+            result = await _heard(lambda: worker.wait(attempt_id, _WAIT_S))
             if result is not None:
                 return result
             # The worker answered, so the attempt lives: only now is its lease renewed.
@@ -118,7 +122,7 @@ class Drive:
         """Put the PNG where every replica sees it; a page's commit copies it to its own place (S5)."""
         if result.picture is None:
             return None
-        png = await worker.picture(result.attempt_id)
+        png = await _heard(lambda: worker.picture(result.attempt_id))
         if hashlib.sha256(png).hexdigest() != result.picture.sha256:
             raise AttemptUnknown
         key = f"{TEMPORARY}{result.attempt_id}/{result.picture.sha256}.png"
@@ -134,3 +138,16 @@ class Drive:
                 error={"code": code, "message": message},
                 retry_delay_ms=int(min(delay_s, _RETRY.max_s) * 1000),
             )
+
+
+async def _heard(call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call until an answer is heard, a few times: each call of the wire may be made again without harm.
+
+    A worker that is really gone costs the pauses; what a lost answer would cost is the whole attempt.
+    """
+    for pause_s in _UNHEARD_PAUSES_S:
+        try:
+            return await call()
+        except WorkerUnreachable:
+            await asyncio.sleep(pause_s)
+    return await call()

@@ -25,6 +25,7 @@ from pagegate.renderer.engine import Engine, Performed
 log = structlog.get_logger()
 
 KEPT_BYTES_MAX = 256 * 1024 * 1024
+DROPPED_MAX = 1024  # ids of dropped attempts that are remembered, the newest
 _BROKEN_RETRY_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -36,6 +37,10 @@ class SlotBroken(Exception):
     """No browser comes up here."""
 
 
+class AttemptDropped(Exception):
+    """It was dropped before: this start comes late, or once more, and nobody wants it any more."""
+
+
 class AttemptUnknown(Exception):
     """Never started here, forgotten, or expired."""
 
@@ -44,7 +49,7 @@ class AttemptUnknown(Exception):
 class StartAttempt(Asks[None]):
     """Answered when the attempt is accepted. Asked again for a known one it starts nothing.
 
-    Raises `SlotBusy`, `SlotBroken`.
+    Raises `SlotBusy`, `SlotBroken`, `AttemptDropped`.
     """
 
     task: RenderTask
@@ -129,6 +134,7 @@ class RenderSlot(Actor):
         self._result_ttl_s, self._spare_idle_s = result_ttl_s, spare_idle_s
         self._slot = Slot()
         self._attempts: dict[str, _Attempt] = {}
+        self._dropped: dict[str, None] = {}  # the oldest first
         self._task: asyncio.Task[None] | None = None
         self._spare_timer: Timer | None = None
         self._retry_timer: Timer | None = None
@@ -151,6 +157,7 @@ class RenderSlot(Actor):
             case AwaitAttempt(attempt_id, wait_s):
                 return self._await(attempt_id, wait_s)
             case DropAttempt(attempt_id):
+                self._remember_dropped(attempt_id)
                 return self._advance(decided.Dropped(attempt_id))
             case ViewSlot():
                 return self._view()
@@ -175,6 +182,8 @@ class RenderSlot(Actor):
 
     def _start(self, asked: StartAttempt) -> None:
         attempt_id = asked.task.attempt_id
+        if attempt_id in self._dropped:
+            raise AttemptDropped(attempt_id)
         known = attempt_id in self._attempts
         slot, effects = decide(self._slot, decided.Asked(attempt_id, known))
         for effect in effects:
@@ -298,6 +307,13 @@ class RenderSlot(Actor):
         for reply, timer in attempt.waiting.items():
             timer.cancel()
             reply.fail(AttemptUnknown(attempt_id))
+
+    def _remember_dropped(self, attempt_id: str) -> None:
+        """A start may overtake nothing, but it may be overtaken: one that arrives after its drop must start nothing."""
+        self._dropped.pop(attempt_id, None)
+        self._dropped[attempt_id] = None
+        if len(self._dropped) > DROPPED_MAX:
+            del self._dropped[next(iter(self._dropped))]
 
     def _stop_waiting(self, attempt_id: str, reply: Reply[Performed | None]) -> None:
         attempt = self._attempts.get(attempt_id)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable
+from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable, WorkerUnreachable
 from pagegate.renderer.contract import AttemptError, Diagnosis, Finding, Picture, RenderResult, RenderTask
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import CompileOutput, CompileRequest, CompileResult, LocatedError
@@ -217,6 +217,7 @@ class PlayedRenderer:
         self._until_free_s = 0.0
         self._known: dict[str, asyncio.Future[RenderResult]] = {}
         self._pictures: dict[str, bytes] = {}
+        self._dropped: set[str] = set()
         self._lives = 0
 
     @property
@@ -231,10 +232,13 @@ class PlayedRenderer:
                 answer.set_exception(AttemptUnknown())
                 answer.exception()
         self._known, self._pictures, self._running = {}, {}, None
+        self._dropped.clear()
 
     def start(self, task: RenderTask) -> None:
         if task.attempt_id in self._known:
             return
+        if task.attempt_id in self._dropped:
+            raise WorkerUnavailable("RENDER_ATTEMPT_DROPPED", "this start comes late")
         if self._running is not None or self._loop.time() < self._until_free_s:
             raise WorkerBusy(self.worker_id)
         around, chance = self._around, self._loop.chance
@@ -246,7 +250,8 @@ class PlayedRenderer:
         self._loop.call_outside(takes_s, self._finish, self._lives, task, takes_s > task.deadline_s)
 
     def end(self, attempt_id: str) -> None:
-        """Kill it if it runs, and forget it."""
+        """Kill it if it runs, and forget it; a start that comes later starts nothing."""
+        self._dropped.add(attempt_id)
         if self._running == attempt_id:
             self._running = None
             self._until_free_s = self._loop.time() + self._loop.chance.choice([0.0, 0.2, 2.0])
@@ -331,12 +336,12 @@ class RendererWire:
         await around.travel()
         if around.strikes(around.weather.renderer_refuses):
             await asyncio.sleep(around.loop.chance.choice([0.0, _CALL_TIMEOUT_S]))
-            raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "does not answer")
+            raise WorkerUnreachable("RENDER_SERVICE_UNAVAILABLE", "does not answer")
         answer = work()
         if around.strikes(around.weather.renderer_repeats):
             around.loop.call_outside(around.loop.chance.choice([0.01, 0.5, 6.0]), self._again, work)
         if around.strikes(around.weather.renderer_loses_answer):
-            raise WorkerUnavailable("RENDER_SERVICE_UNAVAILABLE", "answered, and nobody heard it")
+            raise WorkerUnreachable("RENDER_SERVICE_UNAVAILABLE", "answered, and nobody heard it")
         return answer
 
     @staticmethod
