@@ -95,6 +95,24 @@ MIXED = Climate(
 
 _SLEEPERS = Climate(trouble=("suspend", "suspend", "kill"), hosts=(2, 3), pace_s=(1.5,), storm_s=18.0)
 
+_CROWD = Climate(
+    trouble=("renderer", "kill"),
+    hosts=(3,),
+    workers=(2,),
+    renderers=(1, 2),
+    renders_max=((1, 1), (2, 1), (2, 2)),
+    waiting_renders_max=(2, 1),
+    active_jobs_max=6,
+    check_inflight_max=(1, 2),
+    workspaces=(1, 2),
+    agents=(5, 6),
+    calls=(2, 3),
+    together=0.9,
+    weather={"renderer_hangs": 0.3},
+    pace_s=(3.0,),
+    storm_s=12.0,
+)
+
 CLIMATES: dict[str, Climate] = {
     "mixed": MIXED,
     # processes that sleep past their leases, and do not know it when they wake
@@ -175,22 +193,9 @@ CLIMATES: dict[str, Climate] = {
         cancels=0.5,
     ),
     # many at once
-    "crowd": Climate(
-        trouble=("renderer", "kill"),
-        hosts=(3,),
-        workers=(2,),
-        renderers=(1, 2),
-        renders_max=((1, 1), (2, 1), (2, 2)),
-        waiting_renders_max=(2, 1),
-        active_jobs_max=6,
-        check_inflight_max=(1, 2),
-        workspaces=(1, 2),
-        agents=(5, 6),
-        calls=(2, 3),
-        together=0.9,
-        weather={"renderer_hangs": 0.3},
-        pace_s=(3.0,),
-        storm_s=12.0,
+    "crowd": _CROWD,
+    "one render at once": replace(
+        _CROWD, renderers=(2,), renders_max=((1, 1),), workspaces=(2,), agents=(4,), waiting_renders_max=(4, 3)
     ),
     # people
     "editors": Climate(

@@ -79,14 +79,14 @@ class Wire:
 
     `cut`: nothing arrives. `loses`: how likely a commit or its answer is lost. `refuses`: how likely a statement is
     refused for a passing reason, as a lock or a deadlock is. `straggles`: how likely a transaction begins much later
-    than it was asked for. `trap`: what happens as soon as the process has committed a change to one table, before it
-    hears of it.
+    than it was asked for. `trap`: what happens as soon as the process has committed a change to certain tables, before
+    it hears of it.
     """
 
     def __init__(self, server: "Server", life: Life | None = None) -> None:
         self.server, self.life = server, life
         self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
-        self.trap: tuple[str, Callable[[], None]] | None = None
+        self.trap: tuple[Callable[[set[str]], bool], Callable[[], None]] | None = None
 
     def heal(self) -> None:
         self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
@@ -276,7 +276,7 @@ class Server:
         transaction.commit()
         self.end(session)
         trap = session.wire.trap
-        if trap is not None and trap[0] in session.touched:
+        if trap is not None and trap[0](session.touched):
             session.wire.trap = None
             trap[1]()
         if loses and chance.random() < loses:

@@ -17,20 +17,28 @@ from pagegate.storage.lease import Lease
 from pagegate.storage.pruning import Retention
 from tests.simulation.database import Server, Session
 from tests.simulation.edges import mark_of, nature_of, picture_of, sha256
+from tests.simulation.moves import (
+    ATTEMPTS,
+    BATCHES,
+    CALLS,
+    ENDS,
+    JOBS,
+    LEASED,
+    PAGES,
+    REQUESTS,
+    RUNS,
+    TABLES,
+    TASKS,
+    VERSIONS,
+    Change,
+    Gone,
+    Violation,
+    judge_move,
+    move_of,
+    name_of,
+)
+from tests.simulation.virtual_loop import EPOCH_MS
 
-JOBS, RUNS, CALLS = "ai_page_mutation_jobs", "ai_agent_runs", "ai_agent_tool_calls"
-BATCHES, TASKS = "ai_agent_external_batches", "ai_agent_external_tasks"
-REQUESTS, ATTEMPTS = "render_requests", "render_attempts"
-PAGES, VERSIONS = "pages", "page_versions"
-_TABLES = (JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS)
-
-# (the column that says who, the fence, what a row looks like that somebody works on)
-_LEASED = {
-    JOBS: ("worker_id", "attempt", lambda row: row.status == "running"),
-    ATTEMPTS: ("owner", "number", lambda row: row.released_at is None),
-    BATCHES: ("worker_id", "lease_generation", lambda row: row.state == "resuming"),
-}
-_ENDS = {"succeeded", "failed", "cancelled", "skipped", "refused", "completed", "busy", "lapsed"}
 _CONTENT_CODES = {
     "PAGE_VALIDATION_FAILED",
     "PAGE_BASE_STALE",
@@ -39,10 +47,6 @@ _CONTENT_CODES = {
     "PAGE_EDIT_NO_MATCH",
 }
 _OTHER_CODES = {"JOB_CANCELLED", "JOB_LEASE_LOST", "PERMISSION_REVOKED"}
-
-
-class Violation(AssertionError):
-    """A rule was broken. Its text says which, in words, and by what."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +61,12 @@ class Limits:
     active_jobs: int
 
 
-@dataclass(frozen=True)
-class Change:
-    """One row that a transaction touched. `old` None: it was inserted."""
-
-    table: str
-    id: int
-    old: Row | None
-    new: Row
-
-    @property
-    def changed(self) -> set[str]:
-        old = vars(self.old) if self.old is not None else {}
-        return {name for name, value in vars(self.new).items() if name not in old or old[name] != value}
-
-
-@dataclass(frozen=True)
-class Gone:
-    """One row that a transaction deleted."""
-
-    table: str
-    id: int
-    old: Row
-
-
 class Books:
     """See the module. One for each simulation."""
 
     def __init__(self, server: Server, limits: Limits, retention: Retention | None = None) -> None:
         self._server, self._limits, self._retention = server, limits, retention
-        self.rows: dict[str, dict[int, Row]] = {table: {} for table in _TABLES}
+        self.rows: dict[str, dict[int, Row]] = {table: {} for table in TABLES}
         self.ends: dict[int, str] = {}  # of each job: its error code, or how it ended without one
         self.pruned_runs: set[int] = set()
         self.commits = 0
@@ -94,9 +74,9 @@ class Books:
         raw = server.writer.connection.driver_connection
         assert isinstance(raw, sqlite3.Connection)
         self._raw = raw
-        self._columns = {table: [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] for table in _TABLES}
+        self._columns = {table: [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] for table in TABLES}
         raw.execute("CREATE TEMP TABLE touched (name TEXT, id INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID")
-        for table in _TABLES:
+        for table in TABLES:
             for what in ("INSERT", "UPDATE", "DELETE"):
                 row = "OLD" if what == "DELETE" else "NEW"
                 raw.execute(
@@ -108,7 +88,7 @@ class Books:
 
     def presented(self, session: Session, lease: Lease) -> None:
         """A process acts under a lease, in this moment. Whether the row says so too, is asked here and now."""
-        who, fence, active = _LEASED[lease.table]
+        who, fence, active = LEASED[lease.table]
         row = self._read(session.raw, lease.table, lease.id)
         mine = row is not None and (getattr(row, who), getattr(row, fence)) == (lease.worker_id, lease.fence)
         if mine and active(row) and row.lease_expires_at > self._now_ms:
@@ -116,16 +96,28 @@ class Books:
         elif (lease.table, lease.id) not in session.held:
             session.stale.append(lease)
 
+    def _holder_of(self, table: str, row_id: int) -> str:
+        """For a violation: who held a row after the last commit, and until when."""
+        row = self.rows[table].get(row_id)
+        if row is None:
+            return "it is gone"
+        who, fence, active = LEASED[table]
+        if not active(row):
+            return "nobody holds it"
+        until_s = (row.lease_expires_at - EPOCH_MS - self._server.clock.skew_ms) / 1000
+        return f"attempt {getattr(row, fence)} by {getattr(row, who)}, until {until_s:.3f}"
+
     def committing(self, session: Session) -> None:
         if self.broken_by is not None or not session.writes:
             return
         touched = list(self._changes())
         if session.stale:
-            for said in filter(None, (_move_of(one) for one in touched if isinstance(one, Change))):
+            for said in filter(None, (move_of(one) for one in touched if isinstance(one, Change))):
                 self._server.note(session.who, said)
             lease = session.stale[0]
             raise Violation(
-                f"{session.who} committed as attempt {lease.fence} of {lease.table} {lease.id}, and does not hold it"
+                f"{session.who} committed as attempt {lease.fence} of {name_of(lease.table, lease.id)}, and does not"
+                f" hold it: {self._holder_of(lease.table, lease.id)}"
             )
         session.touched = {one.table for one in touched}
         gone = [one for one in touched if isinstance(one, Gone)]
@@ -135,12 +127,12 @@ class Books:
             del self.rows[lost.table][lost.id]
         changes = [one for one in touched if isinstance(one, Change)]
         for change in changes:
-            if said := _move_of(change):
+            if said := move_of(change):
                 self._server.note(session.who, said)
         for change in changes:
             self.rows[change.table][change.id] = change.new
         for change in changes:
-            _judge_move(change, session)
+            judge_move(change, session)
         self._judge_all(changes, session)
         self.commits += 1
 
@@ -175,7 +167,7 @@ class Books:
         if self._retention is None or lost.table in {PAGES, VERSIONS}:
             raise Violation(f"{about} was deleted")
         state = getattr(old, "state", None) or old.status
-        if lost.table not in {CALLS, ATTEMPTS} and state not in _ENDS:
+        if lost.table not in {CALLS, ATTEMPTS} and state not in ENDS:
             raise Violation(f"{about} was deleted while it was {state}")
         if lost.table in {JOBS, RUNS}:
             kept = self._retention
@@ -258,7 +250,7 @@ class Books:
                 same = (other.batch_id, other.page_code) == (job.batch_id, job.page_code)
                 if same and other.position < job.position and other.finished_at_ms is None:
                     raise Violation(f"job {job.id} runs before job {other.id}, an earlier call on the same page")
-        elif job.status in _ENDS and change.old.status not in _ENDS:
+        elif job.status in ENDS and change.old.status not in ENDS:
             self._judge_end(job)
 
     def _judge_end(self, job: Row) -> None:
@@ -317,7 +309,7 @@ class Books:
         if may is None:
             raise Violation(f"job {job.id} saved a page although its user may not write any more")
         run = self.rows[RUNS][job.run_id]
-        if run.status in _ENDS or job.cancel_requested_at is not None:
+        if run.status in ENDS or job.cancel_requested_at is not None:
             raise Violation(f"job {job.id} saved a page although its run was stopped")
 
     def _judge_content(self, job: Row, version: Row) -> None:
@@ -335,13 +327,13 @@ class Books:
 
     def _judge_task(self, change: Change) -> None:
         task, old = change.new, change.old
-        if old is not None and old.state in _ENDS and task.state in _ENDS:
+        if old is not None and old.state in ENDS and task.state in ENDS:
             raise Violation(f"call {task.tool_call_id} was told {old.state}, and then {task.state}")
-        if old is not None and old.state in _ENDS and task.state not in _ENDS:
+        if old is not None and old.state in ENDS and task.state not in ENDS:
             batch = self.rows[BATCHES][task.batch_id]
-            if batch.state != "waiting" or self.rows[RUNS][batch.run_id].status in _ENDS:
+            if batch.state != "waiting" or self.rows[RUNS][batch.run_id].status in ENDS:
                 raise Violation(f"call {task.tool_call_id} is open again, and its batch is {batch.state}")
-        if task.state in _ENDS and task.job_id is not None and self.rows[JOBS][task.job_id].status != task.state:
+        if task.state in ENDS and task.job_id is not None and self.rows[JOBS][task.job_id].status != task.state:
             raise Violation(f"call {task.tool_call_id} is told {task.state} of job {task.job_id}, which is not")
 
     def _judge_run(self, change: Change, session: Session) -> None:
@@ -359,7 +351,7 @@ class Books:
         if any((BATCHES, row.id) not in session.held for row in batches if row.run_step == run.run_step):
             raise Violation(f"run {run.id} was resumed without the lease of its batch")
         told = [task for task in self.rows[TASKS].values() if task.batch_id in {row.id for row in batches}]
-        if any(task.state not in _ENDS for task in told):
+        if any(task.state not in ENDS for task in told):
             raise Violation(f"run {run.id} ended before all of its calls had")
         if json.loads(run.result)["all_saved"] != all(task.state == "succeeded" for task in told):
             raise Violation(f"run {run.id} says of its calls what is not true")
@@ -383,7 +375,7 @@ class Books:
                 same = [one for one in told if one.get("job_id") == data.get("job_id")]
                 if len(same) > 1:
                     raise Violation(f"run {run.id} is told {kind} twice: {same}")
-                if kind == "tool.ended" and self.rows[JOBS][data["job_id"]].status not in _ENDS:
+                if kind == "tool.ended" and self.rows[JOBS][data["job_id"]].status not in ENDS:
                     raise Violation(f"run {run.id} is told the end of job {data['job_id']}, which goes on")
 
     def _told(self, run_id: int, kind: str) -> list[str]:
@@ -396,10 +388,10 @@ class Books:
 
     def unfinished(self) -> list[str]:
         """What has not come to its end."""
-        found = [f"{row.status} job {row.id}" for row in self.rows[JOBS].values() if row.status not in _ENDS]
-        found += [f"{row.status} run {row.id}" for row in self.rows[RUNS].values() if row.status not in _ENDS]
-        found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in _ENDS]
-        found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in _ENDS]
+        found = [f"{row.status} job {row.id}" for row in self.rows[JOBS].values() if row.status not in ENDS]
+        found += [f"{row.status} run {row.id}" for row in self.rows[RUNS].values() if row.status not in ENDS]
+        found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in ENDS]
+        found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in ENDS]
         found += [f"held slot {row.id}" for row in self.rows[ATTEMPTS].values() if row.released_at is None]
         return found
 
@@ -423,76 +415,6 @@ class Books:
     def _read(self, raw: sqlite3.Connection, table: str, row_id: int) -> Row | None:
         values = raw.execute(f"SELECT * FROM {table} WHERE id = ?", (row_id,)).fetchone()
         return None if values is None else Row(**dict(zip(self._columns[table], values, strict=True)))
-
-
-_CALLED = {
-    JOBS: "job",
-    RUNS: "run",
-    BATCHES: "batch",
-    TASKS: "call",
-    REQUESTS: "render",
-    ATTEMPTS: "render attempt",
-    VERSIONS: "page version",
-}
-
-
-def _move_of(change: Change) -> str | None:
-    """For the trace: what became of a row, when that is worth a line."""
-    if change.table not in _CALLED:
-        return None
-    state = "state" if hasattr(change.new, "state") else "status"
-    was, is_now = getattr(change.old, state, None), getattr(change.new, state)
-    fence = _LEASED[change.table][1] if change.table in _LEASED else None
-    if was == is_now and (fence is None or getattr(change.old, fence) == getattr(change.new, fence)):
-        return None
-    said = (
-        f"{_CALLED[change.table]} {change.id}: {is_now}"
-        if was is None
-        else (f"{_CALLED[change.table]} {change.id}: {was} -> {is_now}")
-    )
-    return said if fence is None else f"{said}, {fence} {getattr(change.new, fence)}"
-
-
-def _judge_move(change: Change, session: Session) -> None:
-    """What one row may do: an end is an end, and a leased row moves by its holder's hand or when its lease is over."""
-    old, new = change.old, change.new
-    if old is None:
-        return
-    state = "state" if hasattr(new, "state") else "status"
-    if not hasattr(new, state) or change.table == VERSIONS:
-        return
-    was, is_now = getattr(old, state), getattr(new, state)
-    about = f"{change.table} {change.id}"
-    retried = change.table in {TASKS, CALLS} and (was, is_now) == ("failed", "pending")
-    if was in _ENDS and not retried and change.changed - {"last_event_index"}:
-        raise Violation(f"{about} had ended as {was}, and {', '.join(sorted(change.changed))} changed after that")
-    if change.table in _LEASED:
-        _judge_leased(change, was, is_now, session)
-
-
-def _judge_leased(change: Change, was: str, is_now: str, session: Session) -> None:
-    who, fence, active = _LEASED[change.table]
-    old, new, about = change.old, change.new, f"{change.table} {change.id}"
-    assert old is not None
-    if getattr(new, fence) < getattr(old, fence):
-        raise Violation(f"the fence of {about} went back")
-    if active(new) and (not active(old) or getattr(new, fence) != getattr(old, fence)):
-        if getattr(new, fence) != getattr(old, fence) + 1:
-            raise Violation(f"{about} was claimed without a new fence")
-        if new.lease_expires_at <= session.now_ms:
-            raise Violation(f"{about} was claimed with a lease that is over")
-    if not active(old) or (change.table, change.id) in session.held:
-        return
-    over = old.lease_expires_at <= session.now_ms
-    if active(new) and change.changed <= {"cancel_requested_at"}:
-        return
-    if change.table == JOBS and over and new.lease_losses == old.lease_losses + 1:
-        return
-    if change.table == ATTEMPTS and (is_now == "cancelled" or (is_now == "lapsed" and over)):
-        return
-    if change.table == BATCHES and (is_now == "completed" or (is_now == "resuming" and over)):
-        return  # `completed` without its lease: the run was cancelled
-    raise Violation(f"{session.who} took {about} from {was} to {is_now}: {getattr(old, who)} holds it until later")
 
 
 def _asked_for(call: Row) -> str:

@@ -73,6 +73,15 @@ _FENCED = (
     ),
     Mutant(jobs.ends, "_renewal", "no fence", (_UNFENCED_GIVEN,), ("stragglers", "sleepers", "stale words")),
     Mutant(jobs.ends, "_finish", "no fence", (_UNFENCED_GIVEN,), ("lone sleeper", "sleepers", "stale words")),
+    _mutant(
+        jobs.ends,
+        "finish_jobs",
+        "goes on when a lease is lost",
+        "if lost := [one.lease for one in endings if one.lease.id not in ended]:",
+        "if lost := []:",
+        "lone sleeper",
+        "stale words",
+    ),
     Mutant(jobs, "change_candidate_code", "no fence", (_UNFENCED,), ("sleeping planners", "stale words")),
     _mutant(jobs, "retry_job", "no fence", "held(tx, lease)", "table.c.id == lease.id", "lone sleeper", "stale words"),
     _mutant(
@@ -123,7 +132,7 @@ _FENCED = (
 
 _CLAIMS_AND_RESCUES = (
     _mutant(jobs.claims, "_claim", "the fence stays", "attempt=table.c.attempt + 1", "attempt=table.c.attempt"),
-    _mutant(jobs.claims, "_claim", "whatever its state", ', table.c.status.in_(JOB.sources("claim"))'),
+    _mutant(jobs.claims, "_claim", "whatever its state", ", table.c.status.in_(_CLAIMABLE)"),
     _mutant(jobs.claims, "_claim", "from a paused lane", ", lanes.is_open(kind)", "", "operators"),
     _mutant(jobs, "runnable", "before its time", ", table.c.available_at <= present", "", "operators", "mixed"),
     _mutant(jobs, "runnable", "before earlier calls", "return and_(now, ~found.exists())", "return now", "editors"),
@@ -214,7 +223,14 @@ _ONE_RESULT = (
 )
 
 _RENDERS = (
-    _mutant(render_attempts, "_limit_reached", "any number in all", "used.everywhere >= global_max", "False", "crowd"),
+    _mutant(
+        render_attempts,
+        "_limit_reached",
+        "any number in all",
+        "used.everywhere >= global_max",
+        "False",
+        "one render at once",
+    ),
     _mutant(
         render_attempts, "_limit_reached", "any number in a workspace", "used.here >= workspace_max", "False", "crowd"
     ),
@@ -293,6 +309,7 @@ _RENDERS = (
         "(turn.get(head.workspace_id, -1), head.entry_id)",
         "head.entry_id",
         "small workspace behind a large one",
+        "small workspace in a lane",
     ),
 )
 

@@ -22,7 +22,7 @@ from pagegate.storage.pages import NewVersion
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.backend import Backend
 from tests.simulation.edges import NATURES, mark_of, source_of
-from tests.simulation.invariants import Violation
+from tests.simulation.moves import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

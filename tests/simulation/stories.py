@@ -19,9 +19,9 @@ from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
 from pagegate.storage.lease import Lease, LeaseLost
 from pagegate.storage.runs import CallSubmission, StepSubmission
-from tests.simulation import test_coordinator
+from tests.simulation import test_coordinator, test_lane
 from tests.simulation.database import Server, Wire
-from tests.simulation.invariants import Violation
+from tests.simulation.moves import Violation
 from tests.simulation.virtual_loop import VirtualLoop, simulate
 
 _TTL_MS = 10_000
@@ -192,9 +192,10 @@ STORIES: dict[str, Callable[[Scene], Coroutine[Any, Any, None]]] = {
 }
 
 
-# Told by the tests of the real coordinator; they need no scene.
+# Told by the tests of the real coordinator and the real queue; they need no scene.
 TURNS: dict[str, Callable[[int], None]] = {
     "small workspace behind a large one": test_coordinator.test_a_small_workspace_gets_the_next_slot_behind_a_large_one,
+    "small workspace in a lane": test_lane.test_a_small_workspace_gets_the_next_worker_behind_a_large_one,
     "endless interactive work": (
         test_coordinator.test_a_background_render_runs_by_the_fourth_pick_of_endless_interactive_work
     ),

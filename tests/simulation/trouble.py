@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.backend import Backend
-from tests.simulation.invariants import ATTEMPTS, BATCHES, JOBS, REQUESTS, RUNS
+from tests.simulation.moves import ATTEMPTS, BATCHES, JOBS, REQUESTS, RUNS
 from tests.simulation.virtual_loop import Life
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class Trouble:
         """A coordinator claims a batch and is suspended for longer than that lease."""
         backend = self._loop.chance.choice(self._world.backends)
         if not backend.life.stopped:
-            backend.wire.trap = (BATCHES, lambda: self._pause(backend, "SUSPENDED", 11.0, asleep=True))
+            claimed = {BATCHES}.__eq__  # an end of a job, which makes a batch ready, touches other tables too
+            backend.wire.trap = (claimed, lambda: self._pause(backend, "SUSPENDED", 11.0, asleep=True))
 
     def _catch(self, then: Callable[[Backend], None]) -> None:
         """Between any two of its steps; or just when it has committed something that it goes on with."""
@@ -80,7 +81,7 @@ class Trouble:
             backend.life.light_fuse(chance.choice([0, 5, 50, 500]), lambda: then(backend))
         else:
             table = chance.choice([JOBS, JOBS, RUNS, RUNS, BATCHES, REQUESTS, ATTEMPTS])
-            backend.wire.trap = (table, lambda: then(backend))
+            backend.wire.trap = (lambda touched: table in touched, lambda: then(backend))
 
     def _killed(self, backend: Backend) -> None:
         self._world.note(backend.life.name, "KILLED")

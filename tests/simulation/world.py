@@ -7,35 +7,24 @@ for a while must be gone after its time.
 """
 
 import asyncio
-import logging
-import random
 import shutil
-import sys
 import tempfile
-import uuid
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import structlog
-
-from pagegate.actors.jobs import page_plan
 from pagegate.actors.rendering.coordinator import RenderLimits
-from pagegate.storage import external, jobs, lease, renders
-from pagegate.storage.jobs import Ending
-from pagegate.storage.lease import Lease
 from pagegate.storage.pruning import Retention
 from tests.simulation.backend import ARTIFACT_TTL_S, SWEEP_S, Backend, Rules
 from tests.simulation.climates import CLIMATES, Climate, climate_of
-from tests.simulation.database import Server, Wire, make_template, session_of
+from tests.simulation.database import Server, Wire, make_template
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
-from tests.simulation.invariants import JOBS, Books, Limits, Violation
-from tests.simulation.patching import everywhere
+from tests.simulation.invariants import Books, Limits
+from tests.simulation.moves import JOBS, Violation
 from tests.simulation.people import People
+from tests.simulation.staging import chance_of, listening, presenting, snares
 from tests.simulation.trouble import Trouble
 from tests.simulation.virtual_loop import LIFE, VirtualLoop, simulate
 
@@ -43,17 +32,8 @@ STORM_MAX_S = 150.0  # until the last of those who sleep has woken
 CALM_MAX_S = 240.0
 _LOOK_S = 0.5
 
-# Everything that a process does under a lease; whoever calls one of these says that it holds it.
-_UNDER_A_LEASE = {
-    lease: ("renew", "require_held"),
-    jobs: ("retry_job", "release_job", "change_candidate_code"),
-    renders: ("enqueue_request", "finish_attempt", "fail_attempt", "return_busy"),
-    external: ("finish_batch", "release_batch"),
-}
 _RETENTION = Retention(succeeded_ms=12_000, cancelled_ms=15_000, failed_ms=18_000)
 _PRUNED_MAX_S = 60.0
-_SNARED = {"jobs": jobs, "renders": renders, "page_plan": page_plan}
-_NOT_TOLD = {"event", "log_level", "artifact_id", "level", "exc_info", "owner"}
 
 
 @dataclass(frozen=True)
@@ -169,6 +149,9 @@ class World:
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=1)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.exception()  # seen: it is told already
         self.server.close()
 
     async def _agent(self, key: str, after_s: float) -> None:
@@ -242,7 +225,7 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None) ->
 
     async def story(loop: VirtualLoop) -> None:
         world = seen["world"] = _make(loop, path, trace, CLIMATES[climate])
-        with _listening(world), _snares(world):
+        with listening(world), snares(world):
             try:
                 await world.live()
             finally:
@@ -250,7 +233,7 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None) ->
 
     violation: str | None = None
     try:
-        with _presenting(), _chance_of(seed):
+        with presenting(), chance_of(seed):
             simulate(seed, story)
     except Exception as error:
         if "world" not in seen:
@@ -310,111 +293,6 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
     world = World(loop, server, books, around, rules, Wire(server), climate, trace)
     around.drowsy, around.fall_asleep = climate.drowsy, world.fall_asleep
     return world
-
-
-@contextmanager
-def _presenting() -> Iterator[None]:
-    """Let the books see under which lease a process acts, whatever the statement then makes of it."""
-
-    def watched(function: Any) -> Any:
-        @wraps(function)
-        async def call(tx: Any, held: Lease, *args: Any, **kwargs: Any) -> Any:
-            session = session_of(tx)
-            if session.server.witness is not None:
-                session.server.witness.presented(session, held)
-            return await function(tx, held, *args, **kwargs)
-
-        return call
-
-    def renewing(function: Any) -> Any:
-        """What is lost among many leases is left out; only who is answered acts under its lease."""
-
-        @wraps(function)
-        async def call(tx: Any, leases: Sequence[Lease], *args: Any, **kwargs: Any) -> Any:
-            session = session_of(tx)
-            known = len(session.stale)
-            if session.server.witness is not None:
-                for held in leases:
-                    session.server.witness.presented(session, held)
-            renewed = await function(tx, leases, *args, **kwargs)
-            session.stale[known:] = [held for held in session.stale[known:] if held.id in renewed]
-            return renewed
-
-        return call
-
-    def finishing(function: Any) -> Any:
-        @wraps(function)
-        async def call(tx: Any, endings: Sequence[Ending]) -> Any:
-            session = session_of(tx)
-            if session.server.witness is not None:
-                for ending in endings:
-                    session.server.witness.presented(session, ending.lease)
-            return await function(tx, endings)
-
-        return call
-
-    with ExitStack() as patched:
-        for module, names in _UNDER_A_LEASE.items():
-            for name in names:
-                patched.enter_context(everywhere(getattr(module, name), watched(getattr(module, name))))
-        patched.enter_context(everywhere(jobs.renew_jobs, renewing(jobs.renew_jobs)))
-        patched.enter_context(everywhere(jobs.finish_jobs, finishing(jobs.finish_jobs)))
-        yield
-
-
-@contextmanager
-def _snares(world: World) -> Iterator[None]:
-    """After these functions of its climate a process may fall asleep, when they found something."""
-
-    def snared(function: Any, likelihood: float) -> Any:
-        @wraps(function)
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            found = await function(*args, **kwargs)
-            if found and world.loop.chance.random() < likelihood and world.fall_asleep():
-                world.note(LIFE.get().name, "sleeps after", function=function.__name__)  # type: ignore[union-attr]
-                await asyncio.sleep(0)
-            return found
-
-        return call
-
-    with ExitStack() as patched:
-        for where, likelihood in world.climate.snares.items():
-            module, name = where.split(".")
-            function = getattr(_SNARED[module], name)
-            patched.enter_context(everywhere(function, snared(function, likelihood)))
-        yield
-
-
-@contextmanager
-def _chance_of(seed: int) -> Iterator[None]:
-    """Names that code makes up are the same ones in every run of a seed."""
-    names = random.Random(seed)
-    made_up = lambda: uuid.UUID(int=names.getrandbits(128), version=4)  # noqa: E731
-    token = lambda _=None: f"{names.getrandbits(96):024x}"  # noqa: E731
-    with mock.patch.object(uuid, "uuid4", made_up), mock.patch("secrets.token_urlsafe", token):
-        yield
-
-
-@contextmanager
-def _listening(world: World) -> Iterator[None]:
-    """What the actors log is told in the trace; a crash that nobody wanted is a violation."""
-
-    def hear(_: Any, level: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        life, error = LIFE.get(), said.get("exc_info")
-        error = sys.exc_info()[1] if error is True else error
-        about = {name: value for name, value in said.items() if name not in _NOT_TOLD and not name.endswith("ms")}
-        world.note(life.name if life else "-", said["event"], **about)
-        if said["event"] in {"actor.crashed", "actor.child_failed", "job.rescue_failed", "render.dispatch.crashed"}:
-            wanted = isinstance(error, NotImplementedError | AttributeError) and said["event"] == "actor.crashed"
-            if not wanted:
-                world.books.broken(Violation(f"{said['event']}: {about} {error!r}"))
-        raise structlog.DropEvent
-
-    structlog.configure(processors=[hear], wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
 
 
 @contextmanager
