@@ -30,6 +30,8 @@ app.add_typer(jobs_app, name="jobs")
 
 keys_app = typer.Typer(help="The keys that tickets are signed with, on this machine.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
+bench_app = typer.Typer(help="Measure pagegate beside what people do without it; ratios in one run.")
+app.add_typer(bench_app, name="bench")
 
 EnvFile = Annotated[Path | None, typer.Option("--env-file", help="Settings, as in deploy/.env.example.")]
 Host = Annotated[str | None, typer.Option(help="Where to listen.")]
@@ -131,15 +133,29 @@ def renderer(
     _process("renderer", env_file, renderer_host=host, renderer_port=port)
 
 
-@app.command()
+@bench_app.callback(invoke_without_command=True)
 def bench(
+    context: typer.Context,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
     rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each thing.")] = 20,
 ) -> None:
     """Measure pagegate beside what people do without it; ratios in one run."""
+    if context.invoked_subcommand is not None:
+        return
     from pagegate.deploy.bench.run import run_bench
 
     raise typer.Exit(run_bench(json_file, rounds))
+
+
+@bench_app.command("render")
+def bench_render(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each way to look at a page.")] = 20,
+) -> None:
+    """An attempt beside full Chromium on demand, and the slot beside a bare loop of the same browser steps."""
+    from pagegate.deploy.bench.renders import run_render_bench
+
+    raise typer.Exit(run_render_bench(json_file, rounds))
 
 
 @user_app.command("create")

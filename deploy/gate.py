@@ -143,7 +143,7 @@ class LocalGate:
             viewport=Viewport(width_px=self._canvas.width_px, height_px=self._canvas.height_px),
             deadline_s=RENDER_DEADLINE_S,
         )
-        origin = await asyncio.to_thread(self._origin, compiled)
+        origin = await asyncio.to_thread(self.origin_of, compiled)
         try:
             result, png = await self.renderer.render(task, origin)
         except (pykka.ActorDeadError, TimeoutError) as error:
@@ -153,7 +153,7 @@ class LocalGate:
             raise Unavailable(code, message)
         return result, png
 
-    def _origin(self, compiled: Compiled) -> MemoryOrigin:
+    def origin_of(self, compiled: Compiled) -> MemoryOrigin:
         """Everything the page may load: its output, the frameworks, its assets."""
         assert compiled.manifest is not None
         assert compiled.result is not None
