@@ -156,4 +156,7 @@ def _tell(*lines: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_process(sys.argv[1]))
+    # By its own name: as `__main__` its exceptions would be others than those that the kinds raise.
+    from pagegate.deploy import process
+
+    sys.exit(process.run_process(sys.argv[1]))

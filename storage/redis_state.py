@@ -101,7 +101,7 @@ class RedisState:
         except (exceptions.RedisError, OSError, TimeoutError) as error:
             if _says_full(error):
                 raise StateFull("Redis has reached its maxmemory") from error
-            raise StateUnavailable(f"Redis does not do what it should ({type(error).__name__})") from error
+            raise StateUnavailable(f"Redis does not answer as it should ({type(error).__name__})") from error
 
 
 def _says_full(error: BaseException | None) -> bool:
