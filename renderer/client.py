@@ -63,18 +63,32 @@ class RenderWorker:
             raise WorkerBusy(self.worker_id)
         self._expect(status, 202)
 
+    async def is_well(self) -> bool:
+        """Whether it answers, draws by the wanted profile, and has a browser. Starts nothing."""
+        try:
+            slot = await self._view()
+            self._check_profile(slot)
+        except WorkerUnavailable:
+            return False
+        return slot.slot_state != "broken"
+
     async def _expect_profile(self) -> None:
         """Asked before each attempt, so that a worker that was replaced by another kind is not used once (R6)."""
+        self._check_profile(await self._view())
+
+    async def _view(self) -> SlotView:
         status, body = await self._call("GET", "/slot")
         self._expect(status, 200)
         try:
-            has = SlotView.model_validate_json(body).profile_digest
+            return SlotView.model_validate_json(body)
         except ValidationError as error:
             raise WorkerUnavailable("RENDER_ANSWER_UNREADABLE", "the worker's profile cannot be read") from error
-        if has != self._profile_digest:
+
+    def _check_profile(self, slot: SlotView) -> None:
+        if self._profile_digest and slot.profile_digest != self._profile_digest:
             raise WorkerUnavailable(
                 "RENDER_PROFILE_MISMATCH",
-                f"the worker draws by {has}, and RENDER_PROFILE_DIGEST wants {self._profile_digest}",
+                f"the worker draws by {slot.profile_digest}, and RENDER_PROFILE_DIGEST wants {self._profile_digest}",
             )
 
     async def wait(self, attempt_id: str, wait_s: float) -> RenderResult | None:

@@ -9,6 +9,7 @@ attempts it drove are given up with it, their leases run out, and any replica co
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pykka
@@ -27,7 +28,8 @@ from pagegate.storage.transitions import RENDER_REQUEST
 log = structlog.get_logger()
 
 _PENDING_ROWS = 500
-_SHUN_S = 5.0  # a worker that did not answer is left alone for this long
+_PROBE_FIRST_S, _PROBE_MAX_S = 1.0, 10.0  # a worker that did not answer is asked how it is after so long, twice as
+# long after each time that it is not well, and used again once it is
 
 
 @dataclass(frozen=True)
@@ -79,21 +81,49 @@ class _Driven:
 
 
 @dataclass(frozen=True)
+class _Probed:
+    worker_id: str
+    ended: ChildEnded[bool]
+
+
+@dataclass(frozen=True)
+class Shun:
+    """A worker that is left alone. `probe_at_s`: when it is asked how it is, None while it is being asked."""
+
+    pause_s: float
+    probe_at_s: float | None
+
+
+@dataclass(frozen=True)
 class State:
-    """`driving`: attempt id → worker id, of this replica. `shunned_until_s`: worker id → loop time.
+    """`driving`: attempt id → worker id, of this replica. `shunned`: by worker id.
 
     By attempt: one whose lease ran out may still be driven here when its request is tried again.
     """
 
     rotation: Rotation = field(default_factory=Rotation)
     driving: Mapping[int, str] = field(default_factory=dict)
-    shunned_until_s: Mapping[str, float] = field(default_factory=dict)
+    shunned: Mapping[str, Shun] = field(default_factory=dict)
 
-    def free_worker(self, workers: Sequence[str], now_s: float) -> str | None:
-        """The first worker that this replica does not use and that answered lately."""
+    def free_worker(self, workers: Sequence[str]) -> str | None:
+        """The first worker that this replica does not use and that answers."""
         used = set(self.driving.values())
-        free = [worker for worker in workers if worker not in used and self.shunned_until_s.get(worker, 0.0) <= now_s]
-        return min(free, key=workers.index, default=None)
+        return next((worker for worker in workers if worker not in used and worker not in self.shunned), None)
+
+    def shun(self, worker_id: str, now_s: float) -> "State":
+        """Leave the worker alone, longer if it was left alone already."""
+        before = self.shunned.get(worker_id)
+        pause_s = _PROBE_FIRST_S if before is None else min(2 * before.pause_s, _PROBE_MAX_S)
+        return replace(self, shunned={**self.shunned, worker_id: Shun(pause_s, now_s + pause_s)})
+
+    def forgive(self, worker_id: str) -> "State":
+        return replace(self, shunned={name: shun for name, shun in self.shunned.items() if name != worker_id})
+
+    def to_probe(self, now_s: float) -> tuple["State", list[str]]:
+        """Which of those that are left alone are to be asked now; they are being asked afterwards."""
+        due = [name for name, shun in self.shunned.items() if shun.probe_at_s is not None and shun.probe_at_s <= now_s]
+        asked = {name: replace(self.shunned[name], probe_at_s=None) for name in due}
+        return replace(self, shunned={**self.shunned, **asked}), due
 
 
 def heads_of(pending: Sequence[PendingRequest], now_ms: int, refused: set[int]) -> list[Head]:
@@ -145,6 +175,8 @@ class RenderCoordinator(Actor):
                         child.cancel()
             case _Driven(reserved, ended):
                 await self._driven(reserved, ended)
+            case _Probed(worker_id, ended):
+                await self._probed(worker_id, ended)
             case _Tick():
                 await self._tick()
             case _Collect():
@@ -163,12 +195,27 @@ class RenderCoordinator(Actor):
             log.warning("render.coordinator.attempt_expired", request_id=attempt.request_id, owner=attempt.owner)
             self._end_on_worker(attempt.worker_id, wire_id(attempt.owner, attempt.attempt_id))
         await self._answer(list(self._waiting))
+        self._probe()
+        await self._dispatch()
+
+    def _probe(self) -> None:
+        """Ask those that did not answer how they are: no page's attempt is spent on finding out."""
+        self._state, due = self._state.to_probe(self.now_s())
+        for worker_id in due:
+            self.spawn(self._workers[worker_id].is_well(), then=partial(_Probed, worker_id))
+
+    async def _probed(self, worker_id: str, ended: ChildEnded[bool]) -> None:
+        if not ended.value:
+            self._state = self._state.shun(worker_id, self.now_s())
+            return
+        self._state = self._state.forgive(worker_id)
+        log.info("render.worker.back", worker_id=worker_id)
         await self._dispatch()
 
     async def _dispatch(self) -> None:
         """Reserve and start attempts while there is a free worker and an eligible request."""
         refused: set[int] = set()
-        while (worker_id := self._state.free_worker(list(self._workers), self.now_s())) is not None:
+        while (worker_id := self._state.free_worker(list(self._workers))) is not None:
             try:
                 async with self._db.read() as tx:
                     pending, now_ms = await renders.list_pending(tx, limit=_PENDING_ROWS), await tx.now_ms()
@@ -214,8 +261,7 @@ class RenderCoordinator(Actor):
         driving = {attempt: worker for attempt, worker in self._state.driving.items() if attempt != reserved.lease.id}
         self._state = replace(self._state, driving=driving)
         if ended.value is False:
-            shunned = {**self._state.shunned_until_s, reserved.worker_id: self.now_s() + _SHUN_S}
-            self._state = replace(self._state, shunned_until_s=shunned)
+            self._state = self._state.shun(reserved.worker_id, self.now_s())
         if isinstance(ended.error, DatabaseUnavailable):
             log.warning("render.dispatch.failed", request_id=reserved.request.id, reason=str(ended.error))
         elif ended.error is not None and not isinstance(ended.error, asyncio.CancelledError):

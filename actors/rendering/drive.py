@@ -43,6 +43,8 @@ class Renderer(Protocol):
 
     async def delete(self, attempt_id: str) -> None: ...
 
+    async def is_well(self) -> bool: ...
+
 
 def wire_id(owner: str, attempt_id: int) -> str:
     """What a worker knows an attempt by. Ids count up in each database; the owner makes them unique among databases."""

@@ -331,6 +331,12 @@ class RendererWire:
         except WorkerUnavailable:
             return
 
+    async def is_well(self) -> bool:
+        try:
+            return await self._call(lambda: True)
+        except WorkerUnavailable:
+            return False
+
     async def _call(self, work: Callable[[], T]) -> T:
         around = self.around
         await around.travel()
