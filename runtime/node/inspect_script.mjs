@@ -4,6 +4,7 @@
 import { parseSync } from 'vite'
 import { DEPTH_MAX, vet } from './depth.mjs'
 import { refusal } from './errors.mjs'
+import { inspectScriptEnvironment } from './inspect_environment.mjs'
 import { assetsIn } from './inspect_template.mjs'
 
 /**
@@ -38,6 +39,7 @@ export function inspectScript(source, block, seen) {
     const hint = 'Remove the comment.'
     seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + comment.start, hint }))
   }
+  inspectScriptEnvironment(source, block, parsed.program, seen)
   if (/\brequire\b/.test(block.text)) readRequires(source, block, parsed.program, seen)
   if (block.setup && /\bawait\b/.test(block.text)) seen.asyncSetup ||= awaitsAtTopLevel(parsed.program)
 }
@@ -144,12 +146,18 @@ function literal(text) {
 
 function readRequires(source, block, program, seen) {
   walk(program, (node) => {
-    if (node.type !== 'CallExpression' || node.callee.type !== 'Identifier' || node.callee.name !== 'require') return true
+    if (node.type !== 'CallExpression' || !isRequire(node.callee)) return true
     const message = 'require() is not available in a page.'
     const hint = 'Use an import statement at the top of the script.'
     seen.errors.push(refusal('PAGE_SOURCE_NOT_ALLOWED', message, { source, offset: block.offset + node.start, hint }))
     return true
   })
+}
+
+/** `require`, or something of it, as in `require.resolve`. */
+function isRequire(callee) {
+  const named = callee.type === 'MemberExpression' ? callee.object : callee
+  return named.type === 'Identifier' && named.name === 'require'
 }
 
 function awaitsAtTopLevel(program) {
@@ -184,7 +192,7 @@ export function walk(node, visit) {
   for (const child of childrenOf(node)) walk(child, visit)
 }
 
-function* childrenOf(node) {
+export function* childrenOf(node) {
   for (const key in node) {
     const value = node[key]
     if (value === null || typeof value !== 'object') continue

@@ -2,6 +2,7 @@
  * Reads the blocks and the template of a Vue file: what may stand in it, and the errors of its parser.
  */
 import { refusal } from './errors.mjs'
+import { inspectTemplateEnvironment } from './inspect_environment.mjs'
 
 const ATTRIBUTES = {
   template: new Set(['lang']),
@@ -40,7 +41,10 @@ export function inspectBlocks(source, descriptor, seen) {
 /** Errors of the parser, and assets named by static attributes. */
 export function inspectTemplate(source, descriptor, errors, seen) {
   seen.errors.push(...causes(source, errors.map((error) => templateError(source, error))))
-  if (!errors.length && descriptor.template?.ast) readAddresses(descriptor.template.ast, source, seen)
+  if (!errors.length && descriptor.template?.ast) {
+    readAddresses(descriptor.template.ast, source, seen)
+    inspectTemplateEnvironment(source, descriptor.template.ast, seen)
+  }
 }
 
 /** One slip makes the parser miss the end of every element around it: tell the slip, not what follows from it. */

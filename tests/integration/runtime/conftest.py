@@ -27,7 +27,7 @@ class Compiler:
         self.tasks = root / "slot" / ".runtime-task"
         self.tasks.mkdir(parents=True)
         (root / "slot" / "tmp").mkdir()
-        (root / "slot" / "node_modules").symlink_to(home / "node_modules")
+        _plant_packages(root / "slot" / "node_modules", home / "node_modules")
         _plant_canaries(root)
         self.vendor = asyncio.run(bundle_frameworks(find_node(), home, default_cache(home)))
         ours, theirs = socket.socketpair()
@@ -105,6 +105,20 @@ def _plant_canaries(root: Path) -> None:
             "postcss.config.js": f"throw new Error('{CANARY}')",
         }.items():
             (folder / name).write_text(text)
+        (folder / "link.js").symlink_to(folder / "secret.js")
+        (folder / "link.vue").symlink_to("/etc/passwd")
+
+
+def _plant_packages(folder: Path, installed: Path) -> None:
+    """The packages that there are, and one more with a secret in it."""
+    folder.mkdir()
+    for package in installed.iterdir():
+        (folder / package.name).symlink_to(package)
+    package = folder / "canary"
+    package.mkdir()
+    (package / "package.json").write_text(json.dumps({"name": "canary", "main": "index.js", "description": CANARY}))
+    (package / "index.js").write_text(f"export default '{CANARY}'")
+    (package / "style.css").write_text(f".x {{ content: '{CANARY}' }}")
 
 
 @pytest.fixture(scope="session")

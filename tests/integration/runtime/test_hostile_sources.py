@@ -11,6 +11,7 @@ import pytest
 
 from pagegate.runtime.node_worker import find_node, runtime_home
 
+from . import hostile
 from .conftest import CANARY, Compiler, vue
 
 REFUSED_SCRIPTS = {
@@ -175,6 +176,69 @@ def test_module_path_that_leaves_the_folder_is_malformed_for_the_worker_too(path
     )
     assert ended.returncode == 1
     assert b"malformed" in ended.stderr
+
+
+@pytest.mark.parametrize("script", hostile.SCRIPTS.values(), ids=hostile.SCRIPTS.keys())
+@pytest.mark.parametrize("framework", ["vue", "react"])
+def test_script_of_either_framework_is_refused(compiler: Compiler, framework: str, script: str) -> None:
+    modules = {"components/Thief.vue": vue(), "components/Thief.tsx": "export default () => <p>x</p>"}
+    if framework == "vue":
+        plain = script.startswith("export")  # in setup it would be refused for being there at all
+        source = f"<script{'' if plain else ' setup'} lang='ts'>\n{script}\n</script><template><p>x</p></template>"
+        path = "pages/hostile.vue"
+    else:
+        path = "pages/hostile.tsx"
+        source = script.replace("'vue", "'react").replace(".vue", ".tsx") + "\nexport default () => <p>x</p>"
+    answer = compiler.compile(path, {path: source, **modules})
+    assert_says_nothing(answer, compiler)
+    assert answer["errors"], answer["files"].get("page.js", "")[:2000]
+    assert answer["errors"][0]["file"] == path
+    assert answer["errors"][0]["line"] in {1, 2}
+    assert answer["errors"][0]["hint"]
+
+
+@pytest.mark.parametrize("style", hostile.STYLES.values(), ids=hostile.STYLES.keys())
+@pytest.mark.parametrize("block", ["<style>", "<style module>"])
+def test_style_that_names_what_is_beside_is_refused(compiler: Compiler, block: str, style: str) -> None:
+    page = f"<template>\n<p>x</p>\n</template>\n{block}\n{style}\n</style>\n"
+    assert_refused(compiler.compile("pages/hostile.vue", {"pages/hostile.vue": page}), compiler)
+
+
+@pytest.mark.parametrize("page", hostile.VUE.values(), ids=hostile.VUE.keys())
+def test_vue_page_that_names_what_is_beside_is_refused(compiler: Compiler, page: str) -> None:
+    assert_refused(compiler.compile("pages/hostile.vue", {"pages/hostile.vue": page}), compiler)
+
+
+@pytest.mark.parametrize("source", hostile.REACT.values(), ids=hostile.REACT.keys())
+def test_react_page_that_names_what_is_beside_is_refused(compiler: Compiler, source: str) -> None:
+    answer = compiler.compile("pages/hostile.tsx", {"pages/hostile.tsx": source})
+    assert_says_nothing(answer, compiler)
+    assert answer["errors"], answer["files"].get("page.js", "")[:2000]
+    assert (answer["errors"][0]["file"], bool(answer["errors"][0]["line"])) == ("pages/hostile.tsx", True)
+
+
+@pytest.mark.parametrize("name", hostile.CLASSES.values(), ids=hostile.CLASSES.keys())
+def test_class_that_names_what_is_beside_is_refused_in_either_framework(compiler: Compiler, name: str) -> None:
+    page = {"pages/hostile.vue": f'<template><p class="{name}">x</p></template>'}
+    assert_refused(compiler.compile("pages/hostile.vue", page), compiler)
+    source = f'export default () => <p className="{name}">x</p>'
+    answer = compiler.compile("pages/hostile.tsx", {"pages/hostile.tsx": source})
+    assert_says_nothing(answer, compiler)
+    assert [error["line"] for error in answer["errors"]] == [1]
+
+
+@pytest.mark.parametrize(("kind", "source"), hostile.QUIET.values(), ids=hostile.QUIET.keys())
+def test_source_that_reaches_nothing_is_compiled_and_says_nothing(compiler: Compiler, kind: str, source: str) -> None:
+    answer = compiler.compile(f"pages/quiet.{kind}", {f"pages/quiet.{kind}": source}, title="%VITE_SECRET%")
+    assert_says_nothing(answer, compiler)
+    assert answer["errors"] == []
+
+
+def test_environment_that_a_page_reads_is_located_and_says_what_to_write_instead(compiler: Compiler) -> None:
+    answer = compiler.compile("pages/a.vue", {"pages/a.vue": vue("const a =\n  process.env.API_URL + '/x'", "{{ a }}")})
+    (error,) = answer["errors"]
+    assert (error["code"], error["line"], error["column"]) == ("PAGE_SOURCE_NOT_ALLOWED", 3, 3)
+    assert "constant" in error["hint"]
 
 
 HUGE = 200_000
