@@ -16,7 +16,7 @@ def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
     return RuntimeOptions(
         public_base_url=settings.runtime_public_url or f"http://127.0.0.1:{settings.runtime_port}",
         backend_base_urls=tuple(settings.runtime_backend_base_urls),
-        jwks_url=settings.runtime_preview_jwks_url or f"{settings.runtime_backend_base_urls[0]}/.well-known/jwks.json",
+        jwks_url=_jwks_url(settings),
         check=_lane_size(settings, "check"),
         build=_lane_size(settings, "build"),
         light=_lane_size(settings, "light"),
@@ -34,6 +34,12 @@ def _lane_size(settings: RuntimeSettings, lane: Lane) -> LaneSize:
         queue_size_max=getattr(settings.runtime_vite_task_queue_size, lane),
         wait_timeout_s=getattr(settings.runtime_vite_task_queue_wait_timeout_ms, lane) / 1000,
     )
+
+
+def _jwks_url(settings: RuntimeSettings) -> str:
+    """Empty when this Runtime knows no Backend: then nobody is shown a preview."""
+    keys = [f"{url}/.well-known/jwks.json" for url in settings.runtime_backend_base_urls]
+    return settings.runtime_preview_jwks_url or next(iter(keys), "")
 
 
 @asynccontextmanager
