@@ -147,6 +147,19 @@ def bench(
     raise typer.Exit(run_bench(json_file, rounds))
 
 
+@bench_app.command("compile")
+def bench_compile(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each way to compile.")] = 20,
+    rotations: Annotated[int, typer.Option(min=3, max=200, help="Rotations of the worker.")] = 30,
+    compiles: Annotated[int, typer.Option(min=25, max=10_000, help="Compiles under the eye of the memory.")] = 200,
+) -> None:
+    """A compile beside Vite itself, the compile after a rotation of the worker, and the memory over its cycles."""
+    from pagegate.deploy.bench.compiles import Plan, run_compile_bench
+
+    raise typer.Exit(run_compile_bench(json_file, Plan(rounds, rotations, compiles)))
+
+
 @bench_app.command("render")
 def bench_render(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,

@@ -29,6 +29,7 @@ log = structlog.get_logger()
 
 _LINE_BYTES_MAX = 128 * 1024 * 1024
 _READY_TIMEOUT_S = 60.0
+_WARM_UP_ROUNDS = 6  # after one, the next compile takes twice its time; after six, what it will always take
 _NOISE_BYTES_KEPT = 4096
 _NODE_OLDEST = (20, 19)
 _DATA_BYTES_OVER_HEAP = 1536 * 1024 * 1024  # compilers written in Rust take their memory beside the heap
@@ -92,12 +93,12 @@ class NodeWorker:
         return self._process.returncode is None and not self._reader.at_eof()
 
     @classmethod
-    async def start(cls, config: WorkerConfig, base: Path, temporary: Path) -> "NodeWorker":
+    async def start(cls, config: WorkerConfig, base: Path, temporary: Path, *, warm_up_rounds: int = 1) -> "NodeWorker":
         """A warm worker in the slot's `base`. Raises `WorkerEnded`, also when it is not ready in time."""
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
-                *_command(config, theirs.fileno(), base, temporary),
+                *_command(config, theirs.fileno(), base, temporary, warm_up_rounds),
                 cwd=base,
                 env=_environment(temporary),
                 stdin=asyncio.subprocess.DEVNULL,
@@ -175,9 +176,13 @@ class NodeWorkers:
     def pids(self) -> list[int]:
         return sorted(worker.pid for worker in self._living)
 
-    async def start(self) -> NodeWorker:
-        """Raises `WorkerEnded`."""
-        worker = await NodeWorker.start(self._config, self._base, self._temporary)
+    async def start(self, *, in_haste: bool) -> NodeWorker:
+        """In haste when somebody may wait for it; one that has time comes as warm as the one it follows (V4).
+
+        Raises `WorkerEnded`.
+        """
+        rounds = 1 if in_haste else _WARM_UP_ROUNDS
+        worker = await NodeWorker.start(self._config, self._base, self._temporary, warm_up_rounds=rounds)
         self._living.add(worker)
         return worker
 
@@ -278,7 +283,7 @@ async def bundle_frameworks(node: Path, home: Path, cache: Path) -> Path:
     return Path(told.decode())
 
 
-def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path) -> list[str]:
+def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path, warm_up_rounds: int) -> list[str]:
     command = [
         str(config.node),
         f"--max-old-space-size={config.heap_mb}",
@@ -289,6 +294,7 @@ def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path) 
         str(config.vendor),
         str(temporary),
         config.lane,
+        str(warm_up_rounds),
     ]
     if config.bubblewrap is not None:
         readable = [config.node.resolve(), config.home, config.vendor]

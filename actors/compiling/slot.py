@@ -170,6 +170,10 @@ class ViteSlot(Actor):
         self._gauges.show(self._base.path, len(self._workers.pids))
 
     async def _end(self, worker: NodeWorker, reason: Ending) -> None:
+        self._tell_end(worker, reason)
+        await self._workers.end(worker)
+
+    def _tell_end(self, worker: NodeWorker, reason: Ending) -> None:
         log.info(
             "runtime.worker.replaced",
             reason=reason,
@@ -179,7 +183,6 @@ class ViteSlot(Actor):
             heap_share=round(worker.heap_share, 2),
         )
         self._gauges.ended(reason)
-        await self._workers.end(worker)
 
     def _wear_now(self, worker: NodeWorker) -> dict[str, Any]:
         age_s = self.now_s() - worker.ready_at_s
@@ -193,7 +196,8 @@ class ViteSlot(Actor):
     def _start_worker(self) -> None:
         if not self._starting and self._successor is None:
             self._starting = True
-            self.spawn(self._workers.start(), then=_WorkerStarted)
+            nobody_there = self._worker is None or not self._worker.alive
+            self.spawn(self._workers.start(in_haste=nobody_there), then=_WorkerStarted)
 
     async def _worker_started(self, ended: ChildEnded[NodeWorker]) -> None:
         self._starting = False
@@ -235,7 +239,8 @@ class ViteSlot(Actor):
         if self._worker is not None:
             if self._may_take_a_task(self._worker):
                 return
-            await self._end(self._worker, self._reason(self._worker))
+            self._tell_end(self._worker, self._reason(self._worker))
+            self.spawn(self._workers.end(self._worker))  # the next task need not wait for its funeral
         self._worker, self._successor = self._successor, None
         self._watch_age()
 

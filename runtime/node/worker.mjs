@@ -16,7 +16,7 @@ import { spent } from './depth.mjs'
 /** A worker without work gives back what the last compiles left behind. */
 const IDLE_MS = 1000
 
-const [socketFd, vendorDir, workDir, lane = 'check'] = process.argv.slice(2)
+const [socketFd, vendorDir, workDir, lane = 'check', warmUpRounds = '1'] = process.argv.slice(2)
 const socket = new net.Socket({ fd: Number(socketFd), readable: true, writable: true })
 socket.on('close', () => process.exit(0))
 socket.on('error', () => process.exit(0))
@@ -44,7 +44,7 @@ function heap() {
 async function compiling() {
   const [{ compile }, { readVendor }, { warmUp }] = await Promise.all([import('./compile.mjs'), import('./vendor.mjs'), import('./warm_up.mjs')])
   const frameworks = readVendor(vendorDir)
-  if (lane === 'check') await warmUp(workDir, frameworks)
+  if (lane === 'check') await warmUp(workDir, frameworks, Number(warmUpRounds))
   return { compile: (order) => compile(order, frameworks) }
 }
 
