@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from pagegate.deploy import agent_cli
+
 EXIT_REFUSED_PAGE = 1
 EXIT_USAGE = 2
 
@@ -347,6 +349,9 @@ def _process(name: str, env_file: Path | None, **given: Any) -> None:
     from pagegate.deploy.process import run_process
 
     raise typer.Exit(run_process(name, env_file, **given))
+
+
+agent_cli.register(app)
 
 
 def main() -> None:

@@ -148,8 +148,10 @@ class Execution:
             hint = "Begin a new session; what this one had written stays."
             raise RunEnds("AI_HISTORY_UNREADABLE", "The history of this run has no call that waits.", hint)
         ended = await external.list_results(tx, batch.batch_id)
-        told = {one.call_id: told_to_model(one.result, one.state) for one in ended}
-        if _refusals(await runs.list_tool_calls(tx, batch.run_id)) >= self._limits.repair_budget:
+        calls = await runs.list_tool_calls(tx, batch.run_id)
+        pages = {call.call_id: {"page_code": call.page_code} for call in calls if call.page_code}
+        told = {one.call_id: pages.get(one.call_id, {}) | told_to_model(one.result, one.state) for one in ended}
+        if _refusals(calls) >= self._limits.repair_budget:
             told = {call_id: one if one["saved"] else {**one, "next": _BUDGET_NEXT} for call_id, one in told.items()}
         found = history.results_by_model_id(pending, told, batch.run_step)
         return {call["tool_call_id"]: found.get(call["tool_call_id"], history.STOPPED) for call in pending}
