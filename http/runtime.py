@@ -208,10 +208,13 @@ async def _healthz(_: web.Request) -> web.Response:
 
 
 async def _readyz(request: web.Request) -> web.Response:
-    """Ready with the first warm worker (O1)."""
+    """Ready with the first warm worker (O1); says which walls are around a compile (X2)."""
     if not request.app[_SYSTEM].ready.is_set():
         return _error(503, "RUNTIME_NOT_READY", "The first worker is warming up.", "Try again in a few seconds.")
-    return web.json_response({"status": "ready", "runtime_build": request.app[_SYSTEM].runtime_build})
+    system = request.app[_SYSTEM]
+    return web.json_response(
+        {"status": "ready", "runtime_build": system.runtime_build, "isolation": list(system.isolation)}
+    )
 
 
 @web.middleware

@@ -70,7 +70,7 @@ class RuntimeOptions:
 
     public_base_url: str = "http://127.0.0.1:8081"
     backend_base_urls: tuple[str, ...] = ()
-    jwks_url: str = ""  # where the keys of preview tokens are read (K2); without it nobody is shown a preview
+    jwks_urls: tuple[str, ...] = ()  # where the keys of preview tokens are read (K2); none: nobody is shown a preview
     check: LaneSize = LaneSize()
     build: LaneSize = LaneSize()
     light: LaneSize = LaneSize()
@@ -98,6 +98,7 @@ class RuntimeSystem:
         self.ready = asyncio.Event()
         self.vendor_dir: Path | None = None
         self.runtime_build = ""
+        self.isolation: tuple[str, ...] = ("allow-list",)  # the walls around hostile source that are up (X2)
         self.outputs: OutputStore
         self._slots: list[pykka.ActorRef[Any]] = []
         self._lanes: dict[Lane, pykka.ActorRef[Any]] = {}
@@ -109,6 +110,10 @@ class RuntimeSystem:
         home = runtime_home()
         node = await asyncio.to_thread(find_node, options.node)
         bubblewrap = await asyncio.to_thread(find_bubblewrap) if options.worker_sandbox else None
+        if bubblewrap is not None:
+            self.isolation = ("allow-list", "bubblewrap")
+        elif options.worker_sandbox:
+            log.warning("runtime.sandbox.unavailable", hint="Install bubblewrap and allow user namespaces.")
         self.vendor_dir = await bundle_frameworks(node, home, default_cache(home))
         self.runtime_build = await asyncio.to_thread(runtime_build, home)
         self.outputs = OutputStore(asyncio.get_running_loop().time)
@@ -122,7 +127,7 @@ class RuntimeSystem:
             "runtime.started",
             slots={lane: plan.size.slots for lane, plan in _plans(options).items()},
             build=self.runtime_build,
-            sandbox="bubblewrap" if bubblewrap else "none",
+            isolation=list(self.isolation),
         )
 
     def _start_lane(

@@ -13,8 +13,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
+import structlog
+from aiohttp.test_utils import TestServer
 
+from pagegate.actors.systems import runtime as runtime_system
+from pagegate.actors.systems.runtime import RuntimeOptions, RuntimeSystem
+from pagegate.http.runtime import runtime_app
+from pagegate.runtime.contract import ArtifactManifest, Canvas, EntryPage
 from pagegate.runtime.node_worker import (
     NodeWorker,
     WorkerConfig,
@@ -25,6 +32,7 @@ from pagegate.runtime.node_worker import (
     runtime_home,
 )
 from pagegate.runtime.sandbox import find_bubblewrap, walled
+from pagegate.runtime.sources import MemoryModuleSource
 
 from .conftest import CANARY, vue
 
@@ -178,3 +186,38 @@ async def test_worker_in_the_sandbox_survives_what_would_overflow_a_parser(tmp_p
         assert codes == [["PAGE_SOURCE_TOO_LARGE"], []]
     finally:
         await worker.kill()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_runtime_says_which_walls_are_up(tmp_path: Path, wanted: bool) -> None:
+    """In its readiness and in its log."""
+    async with RuntimeSystem(RuntimeOptions(work_dir=tmp_path, worker_sandbox=wanted)) as system:
+        await system.ready.wait()
+        server = TestServer(runtime_app(system))
+        await server.start_server()
+        async with aiohttp.ClientSession() as session, session.get(server.make_url("/readyz")) as response:
+            told = await response.json()
+        await server.close()
+    assert told["isolation"] == (["allow-list", "bubblewrap"] if wanted and BUBBLEWRAP else ["allow-list"])
+
+
+async def test_host_without_bubblewrap_is_said_once_and_keeps_the_first_wall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime_system, "find_bubblewrap", lambda: None)
+    with structlog.testing.capture_logs() as logged:
+        async with RuntimeSystem(RuntimeOptions(work_dir=tmp_path)) as system:
+            source = vue(f"import s from '{tmp_path}/secret.txt?raw'; console.log(s)")
+            manifest = ArtifactManifest(
+                artifact_id="rt_1",
+                entry="pages/a.vue",
+                framework="vue",
+                modules=["pages/a.vue"],
+                entry_page=EntryPage(code="a"),
+                canvas=Canvas(width_px=1280, height_px=720),
+            )
+            result = await system.compile("t1", MemoryModuleSource(manifest, {"pages/a.vue": source}))
+    assert [error.code for error in result.errors] == ["PAGE_IMPORT_NOT_ALLOWED"]
+    events = {entry["event"]: entry for entry in logged}
+    assert events["runtime.started"]["isolation"] == ["allow-list"]
+    assert events["runtime.sandbox.unavailable"]["log_level"] == "warning"
