@@ -1,7 +1,8 @@
 """The minimal snapshot: the candidate page, what it needs, and nothing else (V6).
 
 Pure. References are found in the text, not by parsing: every `@components/…`, `@pages/…`, `@assets/…` and every
-relative path between quotes counts, even in a comment. That finds more than the page really uses and never less, so a
+relative path between quotes counts, even in a comment, and an asset that exists counts wherever its address stands (in
+a `srcset`, in an attribute without quotes). That finds more than the page really uses and never less, so a
 snapshot can be too large but not wrong. Where a reference is put together at run time ("@assets/" + name), the text
 cannot tell which modules are meant, and the full snapshot is taken. What does not exist is left out: the compile says
 so, located.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 # Between quotes a path ends at the quote; in a CSS url() without quotes, at the parenthesis.
 _ALIASED = re.compile(r"""(?:["'`]@(components|pages|assets)/([^"'`\r\n]*))|url\(\s*@(assets)/([^"'()\s]*)""")
+_ASSET_FOLDER = re.compile("@assets/")
 _RELATIVE = re.compile(r"""["'`](\.{1,2}/[^"'`\r\n]+)["'`]""")
 _BUILT_AT_RUN_TIME = re.compile(
     r"""@(?:components|pages|assets)/(?:[^"'`\r\n]*\$\{|[^"'`\r\n]*["'`]\s*\+)|import\.meta\.glob"""
@@ -49,7 +51,7 @@ def take_snapshot(
         if _BUILT_AT_RUN_TIME.search(text):
             return _full(entry, source, read, every_module, assets)
         wanted, wanted_assets = _references(path, text)
-        names |= wanted_assets
+        names |= wanted_assets | _assets_named(text, assets)
         for dependency in sorted(wanted - modules.keys()):
             found = read(dependency)
             if found is not None:
@@ -73,6 +75,12 @@ def _references(path: str, text: str) -> tuple[set[str], set[str]]:
         elif target.startswith(("components/", "pages/")):
             modules.add(target)
     return modules, assets
+
+
+def _assets_named(text: str, assets: Collection[str]) -> set[str]:
+    """The assets whose whole name follows an `@assets/` somewhere in the text."""
+    starts = [found.end() for found in _ASSET_FOLDER.finditer(text)]
+    return {name for name in assets if any(text.startswith(name, start) for start in starts)}
 
 
 def _without_query(path: str) -> str:

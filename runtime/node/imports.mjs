@@ -95,6 +95,7 @@ function judgeAsset(specifier, task) {
   const file = specifier.slice('@assets/'.length)
   if (task.assets.has(file)) return { asset: file }
   const { assets: known } = task.known
+  if (known.includes(file)) return refused('PAGE_ASSET_NOT_FOUND', `The asset "${specifier}" exists, and is not written as plain text here.`, 'Write its address out, without escapes.')
   const nearest = nearAsset(file, known)
   const hint = known.length
     ? `${nearest ? `Did you mean @assets/${nearest}? ` : ''}Assets known here: ${listed(known)}.`

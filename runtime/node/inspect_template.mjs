@@ -89,7 +89,7 @@ export function templateError(source, { message, loc }) {
 const ELEMENTS_OF_FILES = new Set(['audio', 'embed', 'image', 'img', 'input', 'source', 'track', 'use', 'video'])
 const NAMES_OF_ADDRESSES = new Set(['src', 'srcset', 'poster', 'href', 'xlink:href'])
 
-function readAddresses(node, source, seen) {
+function readAddresses(node, source, seen, verbatim = false) {
   for (const prop of node.props ?? []) {
     if (prop.type !== 6 || !prop.value) continue
     if (/^[^=]+=\s*\{/.test(prop.loc.source)) {
@@ -103,7 +103,22 @@ function readAddresses(node, source, seen) {
       seen.strays.push({ address: content.trim(), offset: prop.loc.start.offset })
     }
   }
-  for (const child of node.children ?? []) if (typeof child === 'object') readAddresses(child, source, seen)
+  const shown = verbatim || /^(?:code|kbd|pre|samp|textarea)$/.test(node.tag) || (node.props ?? []).some((p) => p.type === 7 && p.name === 'pre')
+  for (const child of node.children ?? []) {
+    if (typeof child !== 'object') continue
+    if (child.type !== 2) readAddresses(child, source, seen, shown)
+    else if (!shown) readText(child, source, seen)
+  }
+}
+
+const JSX_LOOP = /\{\s*[\w.]{1,80}\.map\(\s*\(?[\w\s,{}[\]]{0,80}\)?\s*=>/
+
+/** Vue shows it as text: the page would come out with pieces of code in it. */
+function readText(node, source, seen) {
+  const at = node.content.includes('.map(') ? node.loc.source.search(JSX_LOOP) : -1
+  if (at === -1) return
+  const message = 'This loop is written in JSX.'
+  seen.errors.push(refusal('PAGE_TEMPLATE_SYNTAX', message, { source, offset: node.loc.start.offset + at, plugin: 'vue' }))
 }
 
 // Bounded, every repetition of them: a hostile source must not find one that takes for ever.

@@ -76,6 +76,7 @@ SLIPS = {
     ),
     "jsx handler": Slip(vue("function f() {}", "\n<b onClick={f}>x</b>"), TEMPLATE, 6, '@click="save"'),
     "jsx style": Slip(vue("", '\n<p style={{color: "red"}}>x</p>'), TEMPLATE, 6, ":style="),
+    "jsx loop": Slip(vue("const l = [1]", "\n<ul>{l.map((x) => <li>{x}</li>)}</ul>"), TEMPLATE, 6, "v-for and {{ value }}"),
     "types in a template of JavaScript": Slip(
         "<script setup>\nconst a = 1\n</script>\n<template><p>{{ (a as number) }}</p></template>\n",
         SYNTAX,
@@ -150,6 +151,7 @@ SLIPS = {
     # -- assets
     "asset in a folder": Slip(vue("import l from '@assets/images/logo.svg'"), "PAGE_ASSET_NOT_FOUND", 2, "@assets/logo.svg?"),
     "asset of another kind": Slip(vue("import l from '@assets/logo.png'"), "PAGE_ASSET_NOT_FOUND", 2, "@assets/logo.svg?"),
+    "asset inside code": Slip(vue("", "\n<pre><img src='@assets/no.png'></pre>"), "PAGE_ASSET_NOT_FOUND", 6, "known here: logo.svg"),
     "asset by an alias": Slip(vue("", "\n<img src='@/assets/logo.svg'>"), "PAGE_ASSET_NOT_ALLOWED", 6, "@assets/logo.svg?"),
     # -- styles
     "unknown colour": Slip(vue(style=".a {\n  @apply bg-primary-500;\n}"), STYLE, 9, "Tailwind's own colours"),
@@ -204,6 +206,7 @@ GOOD = {
     "dollar in a string": vue(style=".a::before { content: '$price // each' }"),
     "dollar in text": vue("const price = 3", "\n<p>$ {{ price }} — `${a}`</p>"),
     "braces in text": vue("", "\n<pre>{ a: 1 }</pre>\n<p title='{a}'>x</p>"),
+    "loop of JSX as code": vue("", "\n<pre>{l.map((x) => x)}</pre>\n<p><code>{l.map(x => x)}</code></p>"),
     "slashes in an address": vue(style=".a { background: url(https://example.org/a.png) }"),
     "greater in a class": vue("", "\n<ul class=\"[&>li]:p-2\" :class=\"1 > 0 ? 'a' : 'b'\"><li>x</li></ul>"),
     "value over lines": vue("", '\n<p class="\n  a\n  b\n">x</p>'),

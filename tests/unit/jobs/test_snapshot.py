@@ -35,6 +35,11 @@ def test_assets_are_found_in_markup_script_and_styles() -> None:
     assert taken.assets == ASSETS
 
 
+def test_assets_are_found_where_no_quote_stands_before_their_address() -> None:
+    taken = snapshot('<img src=@assets/map.svg><img srcset="@assets/bg.png 1x, @assets/logo.svg 2x" style="x">')
+    assert taken.assets == {"map.svg", "bg.png", "logo.svg"}
+
+
 def test_what_does_not_exist_is_left_to_the_compile() -> None:
     taken = snapshot("import X from '@components/Missing.vue'; import y from '@assets/none.svg'")
     assert set(taken.modules) == {"pages/p.vue"}
