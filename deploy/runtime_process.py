@@ -16,7 +16,7 @@ def runtime_options(settings: RuntimeSettings) -> RuntimeOptions:
     return RuntimeOptions(
         public_base_url=settings.runtime_public_url or f"http://127.0.0.1:{settings.runtime_port}",
         backend_base_urls=tuple(settings.runtime_backend_base_urls),
-        jwks_url=_jwks_url(settings),
+        jwks_urls=_jwks_urls(settings),
         check=_lane_size(settings, "check"),
         build=_lane_size(settings, "build"),
         light=_lane_size(settings, "light"),
@@ -36,10 +36,11 @@ def _lane_size(settings: RuntimeSettings, lane: Lane) -> LaneSize:
     )
 
 
-def _jwks_url(settings: RuntimeSettings) -> str:
-    """Empty when this Runtime knows no Backend: then nobody is shown a preview."""
-    keys = [f"{url}/.well-known/jwks.json" for url in settings.runtime_backend_base_urls]
-    return settings.runtime_preview_jwks_url or next(iter(keys), "")
+def _jwks_urls(settings: RuntimeSettings) -> tuple[str, ...]:
+    """The address that was set, or those of all Backends: they publish the same keys."""
+    if settings.runtime_preview_jwks_url is not None:
+        return (settings.runtime_preview_jwks_url,)
+    return tuple(f"{url}/.well-known/jwks.json" for url in settings.runtime_backend_base_urls)
 
 
 @asynccontextmanager

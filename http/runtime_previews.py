@@ -13,7 +13,7 @@ person can use, with the status that a program expects.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,8 +24,9 @@ from aiohttp import web
 from pagegate.actors.compiling.previews import PreviewPages
 from pagegate.actors.systems.runtime import RuntimeSystem
 from pagegate.http.preview_pages import STATIC, Words, errors_page, host_page, words_page
+from pagegate.runtime.backends import AnyBackendSource, Backends
 from pagegate.runtime.preview_token import KeySet, KeysUnavailable, PreviewTokenInvalid, verify_preview_token
-from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable
+from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable, SourceUnavailable
 from pagegate.runtime.sources import HttpModuleSource
 
 log = structlog.get_logger()
@@ -38,6 +39,7 @@ _TOKEN_CHARS_MAX = 4096
 _KEYS_BYTES_MAX = 256 * 1024
 _KEYS_WAIT = aiohttp.ClientTimeout(total=5.0, connect=2.0)
 _ASSET_WAIT = aiohttp.ClientTimeout(total=120.0, connect=5.0, sock_read=30.0)
+_READ_WAIT_S = 20.0
 _CHUNK_BYTES = 64 * 1024
 
 _COMMON = {
@@ -69,6 +71,7 @@ GONE = Words(
 _SYSTEM = web.AppKey("preview_system", RuntimeSystem)
 _SESSION = web.AppKey("preview_session", aiohttp.ClientSession)
 _KEYS = web.AppKey("preview_keys", KeySet)
+_BACKENDS = web.AppKey("preview_backends", Backends)
 _PAGES = web.AppKey("preview_pages", PreviewPages)
 
 Show = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
@@ -94,23 +97,25 @@ async def _parts(app: web.Application) -> AsyncIterator[None]:
     now_s = asyncio.get_running_loop().time
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         app[_SESSION] = session
-        app[_KEYS] = KeySet(lambda: _fetch_keys(session, app[_SYSTEM].options.jwks_url), now_s)
+        app[_KEYS] = KeySet(lambda: _fetch_keys(session, app[_SYSTEM].options.jwks_urls), now_s)
+        app[_BACKENDS] = Backends(app[_SYSTEM].options.backend_base_urls)
         app[_PAGES] = PreviewPages(app[_SYSTEM].compile_preview, now_s)
         yield
         await app[_PAGES].close()
 
 
-async def _fetch_keys(session: aiohttp.ClientSession, url: str) -> bytes:
-    if not url:
-        raise KeysUnavailable("this Runtime was not told where the keys are")
-    try:
-        async with session.get(url, timeout=_KEYS_WAIT, allow_redirects=False) as answer:
-            body = await answer.content.read(_KEYS_BYTES_MAX)
-            if answer.status != 200:
-                raise KeysUnavailable(f"the Backend answered {answer.status} for its keys")
-            return body
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise KeysUnavailable(f"the Backend does not give its keys ({type(error).__name__})") from error
+async def _fetch_keys(session: aiohttp.ClientSession, urls: Sequence[str]) -> bytes:
+    """The key set of the first of these addresses that gives one: all Backends publish the same keys."""
+    failed = KeysUnavailable("this Runtime was not told where the keys are")
+    for url in urls:
+        try:
+            async with session.get(url, timeout=_KEYS_WAIT, allow_redirects=False) as answer:
+                if answer.status == 200:
+                    return await answer.content.read(_KEYS_BYTES_MAX)
+                failed = KeysUnavailable(f"a Backend answered {answer.status} for its keys")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            failed = KeysUnavailable(f"a Backend does not give its keys ({type(error).__name__})")
+    raise failed
 
 
 def _for_people(show: Show) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -182,34 +187,49 @@ async def _compiled_file(request: web.Request, token: str, artifact_id: str, nam
 
 
 async def _asset(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
-    """An asset's bytes as they come from the Backend: its type, its length, nothing else of its answer."""
+    """An asset's bytes as they come from a Backend: its type, its length, nothing else of its answer."""
     part_id = _part_id(request, artifact_id)
     if part_id is None:
         return _nothing_here()
-    url = f"{_artifact_url(request, part_id)}/assets/{quote(request.match_info['name'], safe='')}"
-    headers = {"Authorization": f"Bearer {token}"}
-    answer: web.StreamResponse | None = None
-    try:
-        async with request.app[_SESSION].get(url, headers=headers, timeout=_ASSET_WAIT, allow_redirects=False) as got:
-            if got.status != 200:
-                return _nothing_here() if got.status == 404 else _words(503, _busy("RUNTIME_SOURCE_UNAVAILABLE"))
-            answer = web.StreamResponse(
-                headers={**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
-            )
-            answer.content_type = got.content_type
-            answer.content_length = got.content_length
-            await answer.prepare(request)
+    got = await request.app[_BACKENDS].first(
+        lambda url: _open_asset(request.app[_SESSION], url, part_id, request.match_info["name"], token)
+    )
+    async with got:
+        if got.status != 200:
+            return _nothing_here()
+        answer = web.StreamResponse(
+            headers={**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
+        )
+        answer.content_type = got.content_type
+        answer.content_length = got.content_length
+        await answer.prepare(request)
+        try:
             async for chunk in got.content.iter_chunked(_CHUNK_BYTES):
                 await answer.write(chunk)
-            await answer.write_eof()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.warning("runtime.preview.asset_cut_off", reason=type(error).__name__)
+            if request.transport is not None:
+                request.transport.abort()  # a short body must not look whole
             return answer
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        log.warning("runtime.preview.asset_failed", reason=type(error).__name__)
-        if answer is None:
-            return _words(503, _busy("RUNTIME_SOURCE_UNAVAILABLE"))
-        if request.transport is not None:
-            request.transport.abort()  # a short body must not look whole
+        await answer.write_eof()
         return answer
+
+
+async def _open_asset(
+    session: aiohttp.ClientSession, backend_url: str, artifact_id: str, name: str, token: str
+) -> aiohttp.ClientResponse:
+    """The begun answer of one Backend, 200 or 404; the caller closes it. Raises `SourceUnavailable`."""
+    artifact, asset = quote(artifact_id, safe=""), quote(name, safe="")
+    url = f"{backend_url}/internal/runtime/preview-artifacts/{artifact}/assets/{asset}"
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        got = await session.get(url, headers=headers, timeout=_ASSET_WAIT, allow_redirects=False)
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise SourceUnavailable(f"the Backend cannot be read ({type(error).__name__})") from error
+    if got.status not in (200, 404):
+        got.release()
+        raise SourceUnavailable(f"the Backend answered {got.status} for an asset")
+    return got
 
 
 async def _shell_file(request: web.Request) -> web.StreamResponse:
@@ -229,20 +249,11 @@ def _part_id(request: web.Request, artifact_id: str) -> str | None:
     return artifact_id if part == "0" else f"{artifact_id}~{part}"
 
 
-def _source(request: web.Request, token: str, artifact_id: str) -> HttpModuleSource:
-    return HttpModuleSource(request.app[_SESSION], _backend_url(request), artifact_id, token)
-
-
-def _artifact_url(request: web.Request, artifact_id: str) -> str:
-    return f"{_backend_url(request)}/internal/runtime/preview-artifacts/{quote(artifact_id, safe='')}"
-
-
-def _backend_url(request: web.Request) -> str:
-    """A preview lives where every Backend sees it, or there is one Backend only: the first will do."""
-    urls = request.app[_SYSTEM].options.backend_base_urls
-    if not urls:
-        raise ArtifactGone("this Runtime knows no Backend")
-    return urls[0].rstrip("/")
+def _source(request: web.Request, token: str, artifact_id: str) -> AnyBackendSource:
+    session = request.app[_SESSION]
+    return AnyBackendSource(
+        request.app[_BACKENDS], lambda url: HttpModuleSource(session, url, artifact_id, token, timeout_s=_READ_WAIT_S)
+    )
 
 
 def _nothing_here() -> web.Response:

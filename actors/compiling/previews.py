@@ -1,8 +1,9 @@
 """Pages that people look at, compiled in the check lane's background class and kept for a while (P4, V1).
 
 Owns the compiled pages by artifact id, bounded in bytes and in time, and the compiles under way: who asks for the same
-page meanwhile waits for the same compile. An artifact never changes, so what was made of it does not either. Survives a
-caller that goes away (the compile goes on for the others); nothing of it survives the process.
+page meanwhile waits for the same compile. An artifact never changes, so what was made of it does not either. Few compile
+at once and the line has an end, so that however many people look, the lane's room is left to checks. Survives a caller
+that goes away (the compile goes on for the others); nothing of it survives the process.
 """
 
 import asyncio
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from pagegate.actors.compiling.tasks import Compiled
+from pagegate.runtime.refusals import ViteQueueFull
 from pagegate.runtime.sources import ModuleSource
 
 KEPT_S = 900.0
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 DEADLINE_S = 60.0  # of one compile, waiting included: a person waits for it
+AT_ONCE_MAX = 2
+UNDER_WAY_MAX = 32
 
 Compile = Callable[[str, ModuleSource], Awaitable[Compiled]]
 
@@ -41,6 +45,7 @@ class PreviewPages:
         self._compile, self._now_s, self._kept_s, self._bytes_max = compile_page, now_s, kept_s, bytes_max
         self._kept: dict[str, _Kept] = {}  # oldest first
         self._under_way: dict[str, asyncio.Task[Compiled]] = {}
+        self._turns = asyncio.Semaphore(AT_ONCE_MAX)
 
     @property
     def size_bytes(self) -> int:
@@ -54,6 +59,8 @@ class PreviewPages:
             return kept.page
         task = self._under_way.get(artifact_id)
         if task is None:
+            if len(self._under_way) >= UNDER_WAY_MAX:
+                raise ViteQueueFull(f"{UNDER_WAY_MAX} pages of previews are being compiled already")
             task = self._under_way[artifact_id] = asyncio.create_task(self._make(artifact_id, source))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())  # heard, if nobody waits any more
         return await asyncio.shield(task)
@@ -67,7 +74,8 @@ class PreviewPages:
 
     async def _make(self, artifact_id: str, source: ModuleSource) -> Compiled:
         try:
-            page = await self._compile(uuid4().hex, source)
+            async with self._turns:
+                page = await self._compile(uuid4().hex, source)
             self._keep(artifact_id, page)
             return page
         finally:

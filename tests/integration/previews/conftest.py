@@ -120,7 +120,7 @@ async def stage(system: RuntimeSystem, sqlite_url: str, rsa_key: rsa.RSAPrivateK
     backend = TestServer(make_app(cast(BackendParts, parts)))  # its internal addresses need no other parts
     await backend.start_server()
     url = str(backend.make_url("")).rstrip("/")
-    system.options = replace(system.options, backend_base_urls=(url,), jwks_url=f"{url}/.well-known/jwks.json")
+    system.options = replace(system.options, backend_base_urls=(url,), jwks_urls=(f"{url}/.well-known/jwks.json",))
     # A second door of one system would want the names of the first one's numbers once more.
     numbers, system.registry = system.registry, CollectorRegistry()
     runtime = TestServer(runtime_app(system))

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestServer
+from prometheus_client import CollectorRegistry
 
+from pagegate.http.runtime import runtime_app
 from tests.integration.previews.conftest import LOGO, Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -180,6 +183,27 @@ async def test_a_backend_that_is_away_is_said_without_blame(stage: Stage) -> Non
 
 async def test_without_the_keys_nobody_is_let_in(stage: Stage) -> None:
     opened = await stage.open(DECK)
-    stage.system.options = replace(stage.system.options, jwks_url="http://127.0.0.1:9/keys")
+    stage.system.options = replace(stage.system.options, jwks_urls=("http://127.0.0.1:9/keys",))
     status, _, text = await stage.get(opened.url)
     assert (status, "RUNTIME_KEYS_UNAVAILABLE" in text) == (503, True)
+
+
+async def test_a_backend_that_is_away_is_passed_over_for_one_that_answers(stage: Stage) -> None:
+    """K6: with shared state any Backend gives the preview, its keys and its assets."""
+    good, keys = stage.system.options.backend_base_urls[0], stage.system.options.jwks_urls[0]
+    stage.system.options = replace(
+        stage.system.options,
+        backend_base_urls=("http://127.0.0.1:9", good),
+        jwks_urls=("http://127.0.0.1:9/keys", keys),
+    )
+    numbers, stage.system.registry = stage.system.registry, CollectorRegistry()
+    second = TestServer(runtime_app(stage.system))
+    stage.system.registry = numbers
+    await second.start_server()
+    try:
+        opened = await stage.open(DECK)
+        base = str(second.make_url("/previews/")) + opened.url.rstrip("/").rpartition("/")[2]
+        for rest in ("/", "/pages/0/", "/pages/0/assets/logo%201.svg"):
+            assert (await stage.get(base + rest))[0] == 200
+    finally:
+        await second.close()
