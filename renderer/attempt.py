@@ -29,6 +29,7 @@ from pagegate.renderer.settle import Settling
 from pagegate.renderer.stage import Stage
 
 _STACK_WITHIN_S = 1.0
+_AFTER_PICTURE_S = 0.5  # of the deadline, for the questions that are still to be asked
 _SOURCE_MAP = "/page.js.map"
 
 
@@ -74,10 +75,12 @@ class Attempt:
         self._phase: StuckPhase = ""
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._seen = Seen()
+        self._deadline_s = 0.0
 
     async def run(self, deadline_s: float) -> Seen:
         """Everything, within `deadline_s` from now. Does not close the browser. Cancelling it is safe."""
         started_s = time.perf_counter()
+        self._deadline_s = started_s + deadline_s
         guards = Guards(self._stage, self._options, self._observed, lambda: self._hearing.heard, self._end)
         looking = asyncio.create_task(self._look())
         tasks = [looking, asyncio.create_task(guards.memory()), asyncio.create_task(guards.thread())]
@@ -147,7 +150,14 @@ class Attempt:
         scroll_to_px = self._options.picture_height_px_max if self._observed.height_auto else 0
         self._stage.handler = self._gate.handle
         self._hearing.attach(self._fresh)
-        settling = Settling(self._stage, questions, self._gate, self._options, scroll_to_px=scroll_to_px)
+        settling = Settling(
+            self._stage,
+            questions,
+            self._gate,
+            self._options,
+            scroll_to_px=scroll_to_px,
+            heard=lambda: self._hearing.heard + len(self._observed.errors) + len(self._observed.rejections),
+        )
         self._settling = settling
         await self._set_viewport()
         self._phase = "load"
@@ -200,8 +210,10 @@ class Attempt:
         height_px = self._observed.page_height_px if self._is_tall else self._observed.viewport_height_px
         limit_px = self._options.picture_height_px_max
         self._observed.cut, height_px = height_px > limit_px, min(height_px, limit_px)
+        # What is known of the page by now must not be lost with its picture (S3).
+        left_s = self._deadline_s - time.perf_counter() - _AFTER_PICTURE_S
         try:
-            async with asyncio.timeout(self._options.picture_max_s):
+            async with asyncio.timeout(min(self._options.picture_max_s, max(0.0, left_s))):
                 self._observed.png = await self._shoot(height_px)
         except (TimeoutError, PlaywrightError) as error:
             if not self._fresh.alive:

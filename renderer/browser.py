@@ -227,7 +227,8 @@ class _HalfLaunched:
 
 def profile_of_launch(options: BrowserOptions) -> dict[str, Any]:
     """What a picture depends on besides browser, fonts and isolation mode (R6)."""
-    return {"flags": list(FLAGS), "locale": LOCALE, "timezone": TIMEZONE, "settle_ahead_ms": options.settle_ahead_ms}
+    ahead_ms = options.settle_ahead_ms if options.settle_virtually else 0
+    return {"flags": list(FLAGS), "locale": LOCALE, "timezone": TIMEZONE, "settle_ahead_ms": ahead_ms}
 
 
 def _kill_group(pid: int) -> None:

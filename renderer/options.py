@@ -26,6 +26,9 @@ class BrowserOptions:
 
     load_wait_s: float = 8.0  # for the load event; a page that loads longer is looked at as it is
     settle_ahead_ms: int = 2500  # of the page's own time (R11)
+    settle_virtually: bool = True  # False: the fallback in real time, which is also taken by a browser that must
+    settle_quiet_s: float = 0.3  # in real time: so long without an error, a request or a change
+    settle_quiet_max_s: float = 5.0
     settle_real_max_s: float = 6.0  # real seconds that looking ahead may take; longer than one request may hang
     stuck_after_s: float = 10.0  # R9
     picture_max_s: float = 10.0  # S3

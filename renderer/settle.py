@@ -4,6 +4,8 @@ Owns virtual time of one page. After the load the page's clock is stopped, its t
 ahead as fast as the processor allows, waiting only for the network. What CSS animates follows real time even then, so
 animations are put to their end, and what they start is given time again. Afterwards time stands still and stays so.
 
+A browser that cannot do that is waited for in real time: until nothing has happened for 300 ms, at most 5 s.
+
 Every wait is bounded; a page that does not come to rest is looked at as it is, and `settled` says so. A stuck thread is
 not noticed here but by the attempt's watch, which ends the attempt.
 """
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from playwright.async_api import CDPSession
+from playwright.async_api import Error as PlaywrightError
 
 from pagegate.renderer.asking import PageQuestions
 from pagegate.renderer.gate import Gate
@@ -54,11 +57,19 @@ class VirtualTime:
         self._enough = True
         self._spent.set()
 
-    async def stop(self, start_ms: int | None = None) -> None:
-        policy: dict[str, Any] = {"policy": "pause"}
-        if start_ms is not None:
-            policy["initialVirtualTime"] = start_ms / 1000
-        await self._cdp.send("Emulation.setVirtualTimePolicy", policy)
+    async def begin(self, start_ms: int) -> bool:
+        """Stop the page's time at `start_ms`. False when this browser cannot."""
+        try:
+            policy = {"policy": "pause", "initialVirtualTime": start_ms / 1000}
+            await self._cdp.send("Emulation.setVirtualTimePolicy", policy)
+        except PlaywrightError as error:
+            if "wasn't found" in str(error) or "not supported" in str(error).lower():
+                return False
+            raise
+        return True
+
+    async def stop(self) -> None:
+        await self._cdp.send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
 
     async def ahead(
         self, budget_ms: int, real_max_s: float, first: Callable[[], Awaitable[object]] | None = None
@@ -93,10 +104,17 @@ class Settling:
     """Brings one page to rest. `scroll_to_px` is how far it is scrolled through, 0 for not at all."""
 
     def __init__(
-        self, stage: Stage, questions: PageQuestions, gate: Gate, options: BrowserOptions, *, scroll_to_px: int
+        self,
+        stage: Stage,
+        questions: PageQuestions,
+        gate: Gate,
+        options: BrowserOptions,
+        *,
+        scroll_to_px: int,
+        heard: Callable[[], int] = lambda: 0,
     ) -> None:
         self._stage, self._questions, self._gate, self._options = stage, questions, gate, options
-        self._scroll_to_px = scroll_to_px
+        self._scroll_to_px, self._heard = scroll_to_px, heard
         self._time = VirtualTime(stage.fresh.cdp)
         self._loaded = asyncio.Event()
         stage.fresh.cdp.on("Page.loadEventFired", lambda _event: self._loaded.set())
@@ -132,13 +150,34 @@ class Settling:
         state = await self._ask(f"begin({_VIDEO_MAX_MS})")
         if self._scroll_to_px and state["height"] > self._viewport_height_px():
             await self._ask(f"scrollThrough({self._scroll_to_px})")
-        await self._time.stop(START_MS)
+        if not self._options.settle_virtually or not await self._time.begin(START_MS):
+            return await self._run_in_real_time()
         state = await self._ask(f"tell({self._stage.release_event!r})")
         in_time = await self._time.ahead(self._options.settle_ahead_ms, self._options.settle_real_max_s)
         at_rest = in_time or self._gate.pending == 0
         await self._let_follow(state["changes"], ended_meanwhile=state["animations"] > 0)
         state = await self._ask(f"tell({self._stage.seal_event!r})")
         at_rest = at_rest and state["imagesPending"] == 0 and state["fonts"] != "loading"
+        return Settled(at_rest, state["mounted"], state["width"], state["height"])
+
+    async def _run_in_real_time(self) -> Settled:
+        """Until nothing has happened for a while: no error or message, no request, no change of the page."""
+        loop = asyncio.get_running_loop()
+        state = await self._ask(f"tell({self._stage.release_event!r})")
+        deadline_s, quiet_since_s = loop.time() + self._options.settle_quiet_max_s, loop.time()
+        seen: tuple[int, ...] = ()
+        quiet = False
+        while not quiet and loop.time() < deadline_s:
+            await asyncio.sleep(_TICK_S)
+            state = await self._ask("state()")
+            happened = (state["changes"], self._gate.changes, self._heard(), state["animations"])
+            if happened != seen or self._gate.pending:
+                seen, quiet_since_s = happened, loop.time()
+            quiet = loop.time() - quiet_since_s >= self._options.settle_quiet_s
+        await self._ask("still()")
+        state = await self._ask(f"tell({self._stage.seal_event!r})")
+        # A page that changes for ever is at rest too, as long as it waits for nothing.
+        at_rest = self._gate.pending == 0 and state["imagesPending"] == 0 and state["fonts"] != "loading"
         return Settled(at_rest, state["mounted"], state["width"], state["height"])
 
     async def _let_follow(self, changes: int, *, ended_meanwhile: bool) -> None:

@@ -1,8 +1,12 @@
 """One attempt over ordinary pages: what is seen of them, and when they are at rest (R10, R11)."""
 
+import asyncio
+
 import pytest
 
+from pagegate.renderer.attempt import Attempt
 from pagegate.renderer.egress import OriginResponse
+from pagegate.renderer.settle import VirtualTime
 from tests.browser.looking import MOUNTED, Looker, colour_at, outcomes, page, pixels
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 128, 0), (0, 0, 255)
@@ -192,10 +196,57 @@ async def test_a_font_and_an_image_that_never_answer_cost_a_bounded_wait(looker:
     assert observation.png is not None
 
 
-async def forever() -> None:
-    import asyncio
-
+async def forever() -> bytes:
     await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def test_in_real_time_a_page_is_looked_at_when_nothing_has_happened_for_a_while(looker: Looker) -> None:
+    rule = "h1{opacity:0;height:360px;margin:0;background:green;animation:k .4s .2s forwards}"
+    head = f"<style>{rule} @keyframes k{{to{{opacity:1}}}}</style>"
+    body = """<body><h1></h1><script>
+setTimeout(() => { throw new Error('late') }, 200);
+setTimeout(() => fetch('/data').then(() => document.body.append('come')), 350);
+</script>"""
+    observation = await looker.look(page(body, head=head), {"/data": "{}"}, settle_virtually=False)
+    assert (observation.mounted, observation.settled) == (True, True)
+    assert [error.message for error in observation.errors] == ["Error: late"]
+    assert outcomes(observation)["/data"] == "ok"
+    assert colour_at(observation, 100, 100) == GREEN
+
+
+async def test_in_real_time_a_page_that_never_stops_is_looked_at_in_the_end(looker: Looker) -> None:
+    script = "setInterval(() => a.textContent = Date.now(), 20)"
+    body = f"<body style='background:green'><b id=a></b><script>{script}</script>"
+    observation = await looker.look(page(body), settle_virtually=False, settle_quiet_max_s=1.0)
+    assert observation.settled
+    assert colour_at(observation, 300, 300) == GREEN
+
+
+async def test_a_browser_without_virtual_time_is_waited_for_in_real_time(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cannot(self: VirtualTime, start_ms: int) -> bool:
+        return False
+
+    monkeypatch.setattr(VirtualTime, "begin", cannot)
+    observation = await looker.look(page("<body style='background:green'>"))
+    assert (observation.settled, colour_at(observation, 5, 5)) == (True, GREEN)
+
+
+async def test_a_picture_that_never_comes_leaves_what_is_known_of_the_page(
+    looker: Looker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # S3: the picture may take what is left of the deadline, and no more.
+    async def never(self: Attempt, height_px: int, *, quick: bool = False) -> bytes:
+        return await forever()
+
+    monkeypatch.setattr(Attempt, "_shoot", never)
+    seen = await looker.attempt(page("<body>text<script>console.error('told')</script>"), deadline_s=4.0)
+    assert seen.error is None
+    assert seen.picture_error == "RENDER_PICTURE_FAILED"
+    assert seen.observation is not None
+    assert [message.text for message in seen.observation.console] == ["told"]
 
 
 async def test_a_page_cannot_answer_for_itself(looker: Looker) -> None:

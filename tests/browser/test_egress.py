@@ -74,8 +74,16 @@ async def test_no_vector_reaches_the_host_and_each_is_reported(who: str, mode: s
         "font",
         "import",
         "leave",
+        "input",
+        "srcset",
+        "audio",
+        "svg",
+        "set",
+        "late",
+        "new-image",
     ):
         assert found[here + name] == "blocked other-origin", name
+    assert found[f"https://127.0.0.1:{answer.port}/schemeless"] == "blocked other-origin"
     assert found["http://169.254.169.254/latest"] == "blocked other-origin"
     assert found["http://[::ffff:a9fe:a9fe]/mapped"] == "blocked other-origin"
     assert found["https://example.com/data"] == "blocked other-origin"

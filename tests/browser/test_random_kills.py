@@ -24,6 +24,7 @@ from tests.browser.looking import origin_of, page
 ATTEMPTS = int(os.environ.get("KILLED_ATTEMPTS", "30"))
 SEED = int(os.environ.get("KILLS_SEED", "1"))
 KILLS = ("nothing", "browser", "page", "driver", "any", "idle browser", "cancel")
+ZOMBIES_PASSING_MAX = 3
 GOOD = page("<body style='background:green'><h1>Here</h1><script>setTimeout(() => document.title = 'x', 2000)</script>")
 NOWHERE = "https://gate.invalid/"
 
@@ -104,8 +105,9 @@ async def test_nothing_is_left_after_attempts_with_random_kills(
             ended[f"{kind}: {outcome}"] += 1
             # A page is never blamed for what was done to its browser (R9).
             assert outcome == "passed" or outcome.startswith("RENDER_"), (kind, outcome)
-            zombies = [p.pid for p in descendants() if p.pid not in before and is_zombie(p)]
-            assert len(zombies) <= 3, "processes that nobody collects pile up"
+            async with asyncio.timeout(20.0):  # one that just died waits for its parent; many would pile up
+                while sum(is_zombie(process) for process in descendants()) > ZOMBIES_PASSING_MAX:
+                    await asyncio.sleep(0.05)
         assert (await one_attempt(system, ATTEMPTS, "nothing", chance)) == "passed"
     finally:
         await system.stop()

@@ -31,6 +31,14 @@ VECTORS = """<body>
 <object data="http://127.0.0.1:PORT/object"></object><embed src="http://127.0.0.1:PORT/embed">
 <style>@import "http://127.0.0.1:PORT/import"; p{background:url(http://127.0.0.1:PORT/background)}
 @font-face{font-family:F;src:url(http://127.0.0.1:PORT/font)} p{font-family:F}</style><p>text</p>
+<meta http-equiv=refresh content="2;url=http://127.0.0.1:PORT/refresh">
+<input type=image src="http://127.0.0.1:PORT/input">
+<link rel=modulepreload href="http://127.0.0.1:PORT/preload.js"><link rel=manifest href="http://127.0.0.1:PORT/manifest">
+<picture><source srcset="http://127.0.0.1:PORT/srcset 1x"><img></picture><audio src="http://127.0.0.1:PORT/audio"></audio>
+<video><track default src="http://127.0.0.1:PORT/track"></video><iframe src="//127.0.0.1:PORT/schemeless"></iframe>
+<svg><image href="http://127.0.0.1:PORT/svg"/><use href="http://127.0.0.1:PORT/use#x"/></svg>
+<div style="background:image-set(url(http://127.0.0.1:PORT/set) 1x);width:9px;height:9px"></div>
+<script type=speculationrules>{"prefetch": [{"source": "list", "urls": ["http://127.0.0.1:PORT/speculation"]}]}</script>
 <form id=f action="http://127.0.0.1:PORT/form" method=post target=_blank></form>
 <a id=a href="https://example.com/" ping="http://127.0.0.1:PORT/ping">x</a>
 <script>
@@ -54,6 +62,12 @@ attempt(() => {
   const rtc = new RTCPeerConnection({iceServers: [{urls: 'stun:127.0.0.1:PORT'}, turn]});
   rtc.createDataChannel('x'); rtc.createOffer().then((offer) => rtc.setLocalDescription(offer));
 });
+attempt(() => fetchLater(u + 'later', {activateAfter: 0}));
+const late = Object.assign(document.createElement('link'), {rel: 'stylesheet', href: u + 'late'});
+document.head.append(late);
+attempt(() => window.open(u + 'popup')); attempt(() => { new Image().src = u + 'new-image' });
+attempt(() => navigator.serviceWorker.register(u + 'foreign-sw.js').catch(quiet));
+attempt(() => new Worker(`data:text/javascript,fetch('${u}data-worker')`));
 f.submit(); a.click();
 setTimeout(() => location.href = u + 'leave', 1000);
 </script>"""
