@@ -438,6 +438,21 @@ async def test_workers_of_light_tools_and_builds_start_on_demand_and_leave_when_
         assert workers() == [checker, light], "a build's process ends with it"
 
 
+async def test_build_has_a_heap_of_its_own_and_delays_no_check(tmp_path: Path) -> None:
+    async with runtime(tmp_path, build_heap_mb=1024, worker_heap_mb=256) as system:
+        held = HeldSource()
+        building = asyncio.create_task(system.build(Built("b1", held)))
+        await held.asked.wait()
+        while len(workers()) < 2:
+            await asyncio.sleep(0.01)
+        heaps = [next(a for a in psutil.Process(pid).cmdline() if "old-space" in a) for pid in workers()]
+        assert heaps == ["--max-old-space-size=256", "--max-old-space-size=1024"]
+        assert (await system.compile("t1", page())).ok
+        assert not building.done()
+        held.release.set()
+        assert (await building).files
+
+
 async def test_file_of_a_light_tool_lies_in_its_task_folder_and_is_bounded(tmp_path: Path) -> None:
     seen = []
 

@@ -5,7 +5,9 @@ The table is the specification: code, line, and the words that the author must b
 named, as a minimal snapshot leaves it (V6), so a hint that names it did not read it.
 """
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -180,6 +182,10 @@ def test_slip_is_told_in_its_place_with_what_to_write(compiler: Compiler, slip: 
     assert (first["code"], first["line"]) == (slip.code, slip.line), answer["errors"]
     assert slip.says in f"{first['message']} {first['hint']}"
     assert slip.source.split("\n")[slip.line - 1].strip() in first["frame"]
+    told = json.dumps(answer)
+    assert not [
+        place for place in (str(compiler.root), "node_modules", str(Path(__file__).parents[3])) if place in told
+    ]
 
 
 @pytest.mark.parametrize(
