@@ -173,6 +173,21 @@ def bench_render(
     raise typer.Exit(run_render_bench(json_file, rounds))
 
 
+@bench_app.command("queue")
+def bench_queue(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="Measured rounds of each thing.")] = 3,
+    jobs: Annotated[int, typer.Option(min=100, max=100_000, help="Jobs that do nothing, in each round.")] = 2_000,
+    finished: Annotated[
+        int, typer.Option(min=0, max=10_000_000, help="How many ended jobs an old table holds; 0 leaves that out.")
+    ] = 1_000_000,
+) -> None:
+    """The queue of durable jobs beside raw sqlite3 with the same transactions, and beside procrastinate."""
+    from pagegate.deploy.bench.queue.run import Wanted, run_queue_bench
+
+    raise typer.Exit(run_queue_bench(json_file, Wanted(jobs, rounds, finished)))
+
+
 @user_app.command("create")
 def user_create(
     name: Annotated[str, typer.Argument(help="How people call the user.")],

@@ -39,6 +39,12 @@ class SqliteConnection:
         """Run one statement; its rows are already fetched."""
         return await _in(self._thread, lambda: _fetched(self._sync.execute(statement, parameters)))
 
+    async def execute_all(self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]]) -> list[CursorResult[Any]]:
+        """Run several statements in one hop."""
+        return await _in(
+            self._thread, lambda: [_fetched(self._sync.execute(statement, given)) for statement, given in wanted]
+        )
+
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> CursorResult[Any]:
         """Run the driver's own text."""
         return await _in(self._thread, lambda: _fetched(self._sync.exec_driver_sql(statement, parameters)))

@@ -119,12 +119,13 @@ async def finish_jobs(tx: Tx, endings: Sequence[Ending]) -> list[JobState]:
         for one, state, error in zip(endings, states, errors, strict=True)
     ]
     given = parameters_of(tx.dialect, _ENDINGS, rows)
-    ended = set((await tx.run(_finish(kind, tx.dialect), **given)).scalars())
+    ids = parameters_of(tx.dialect, _IDS, [(one.lease.id,) for one in endings])
+    finished, others = await tx.run_all((_finish(kind, tx.dialect), given), (_others(kind, tx.dialect), ids))
+    ended = set(finished.scalars())
     if lost := [one.lease for one in endings if one.lease.id not in ended]:
         raise LeaseLost(", ".join(f"{kind} {one.id}, fence {one.fence}" for one in lost))
-    ids = parameters_of(tx.dialect, _IDS, [(one.lease.id,) for one in endings])
     told, asked = set[int](), set[int]()
-    for other in await tx.run(_others(kind, tx.dialect), **ids):
+    for other in others:
         (told if other.what == "task" else asked).add(other.job_id)
     for one, state, error in zip(endings, states, errors, strict=True):
         if one.lease.id in told:
