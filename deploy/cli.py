@@ -94,6 +94,29 @@ def check(
 
 
 @app.command()
+def preview(
+    path: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="A folder of pages, or one page.")],
+    canvas: Annotated[str, typer.Option(help="1280x720, or 1280xauto for pages of their own height.")] = "1280x720",
+    project: Annotated[
+        Path | None, typer.Option(help="Where components/, assets/ and pages/ are. Default: beside the page.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 0,
+) -> None:
+    """Look at pages of this machine in a browser, and turn them with the keyboard; nothing needs to run beforehand."""
+    from pagegate.deploy.pages import BadArguments
+    from pagegate.deploy.preview import run_preview
+
+    try:
+        code = run_preview(path, canvas=canvas, project=project, host=host, port=port)
+    except BadArguments as bad:
+        for problem in bad.problems:
+            typer.echo(f"pagegate preview: {problem}", err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    raise typer.Exit(code)
+
+
+@app.command()
 def lite(
     data: Data = Path("data"),
     host: Annotated[str, typer.Option(help="Where the Backend listens.")] = "127.0.0.1",

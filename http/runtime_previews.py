@@ -22,9 +22,11 @@ import structlog
 from aiohttp import web
 
 from pagegate.actors.compiling.previews import PreviewPages
+from pagegate.actors.compiling.tasks import Compiled
 from pagegate.actors.systems.runtime import RuntimeSystem
 from pagegate.http.preview_pages import STATIC, Words, errors_page, host_page, words_page
 from pagegate.runtime.backends import AnyBackendSource, Backends
+from pagegate.runtime.contract import ArtifactManifest
 from pagegate.runtime.preview_token import KeySet, KeysUnavailable, PreviewTokenInvalid, verify_preview_token
 from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable, SourceUnavailable
 from pagegate.runtime.sources import HttpModuleSource
@@ -33,7 +35,7 @@ log = structlog.get_logger()
 
 _SHELL = Path(__file__).parent / "preview_shell"
 _SHELL_FILES = {"shell.js": "text/javascript", "shell.css": "text/css", "keys.js": "text/javascript"}
-_PAGE_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
+PAGE_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
 _PART = re.compile(r"0|[1-9][0-9]{0,3}")
 _TOKEN_CHARS_MAX = 4096
 _KEYS_BYTES_MAX = 256 * 1024
@@ -60,6 +62,9 @@ _PAGE_POLICY = (
     "media-src 'self' data: blob:; connect-src 'self' data: blob:; frame-src 'self' data: blob:; worker-src 'none'; "
     "base-uri 'none'; form-action 'none'"
 )
+
+# Of what a page loads. Its origin is its own, so even its own files are another's to it.
+ASSET_HEADERS = {**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
 
 GONE = Words(
     "This preview is gone",
@@ -133,10 +138,10 @@ def _for_people(show: Show) -> Callable[[web.Request], Awaitable[web.StreamRespo
             return _words(404, GONE)
         except CompileUnavailable as error:
             log.warning("runtime.preview.unavailable", code=error.code, reason=str(error))
-            return _words(503, _busy(error.code))
+            return unavailable(error.code)
         except KeysUnavailable as error:
             log.warning("runtime.preview.unavailable", code="RUNTIME_KEYS_UNAVAILABLE", reason=str(error))
-            return _words(503, _busy("RUNTIME_KEYS_UNAVAILABLE"))
+            return unavailable("RUNTIME_KEYS_UNAVAILABLE")
 
     return handle
 
@@ -153,9 +158,37 @@ async def _with_slash(request: web.Request) -> web.StreamResponse:
     return web.Response(status=308, headers={**_COMMON, "Location": location})
 
 
-async def _host(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
-    manifest = await _source(request, token, artifact_id).manifest()
+def host_answer(manifest: ArtifactManifest) -> web.Response:
+    """The host of a preview."""
     return _html(host_page(manifest), 200, _HOST_POLICY)
+
+
+def page_answer(compiled: Compiled, name: str) -> web.Response:
+    """A file of a compiled page (`index.html` for itself), served as a stranger (X6); its errors in its place."""
+    if compiled.errors:
+        return _html(errors_page(compiled.errors), 422, _PAGE_POLICY)
+    content = compiled.files.get(name)
+    if content is None:
+        return nothing_here()
+    if name == "index.html":
+        keys = f'<script src="{STATIC}/keys.js"></script>\n<script type="module"'
+        return _html(content.decode().replace('<script type="module"', keys, 1), 200, _PAGE_POLICY)
+    return web.Response(body=content, content_type=PAGE_FILES[name], charset="utf-8", headers=ASSET_HEADERS)
+
+
+def nothing_here() -> web.Response:
+    """A page or a file that a preview does not have."""
+    words = Words("There is nothing here", "This preview has no such page or file.", "", "RUNTIME_FILE_UNKNOWN")
+    return _words(404, words)
+
+
+def unavailable(code: str) -> web.Response:
+    """What is not the page's fault, and passes."""
+    return _words(503, _busy(code))
+
+
+async def _host(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
+    return host_answer(await _source(request, token, artifact_id).manifest())
 
 
 async def _page(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
@@ -164,42 +197,30 @@ async def _page(request: web.Request, token: str, artifact_id: str) -> web.Strea
 
 async def _page_file(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
     name = request.match_info["file"]
-    if name not in _PAGE_FILES:
-        return _nothing_here()
+    if name not in PAGE_FILES:
+        return nothing_here()
     return await _compiled_file(request, token, artifact_id, name)
 
 
 async def _compiled_file(request: web.Request, token: str, artifact_id: str, name: str) -> web.StreamResponse:
     part_id = _part_id(request, artifact_id)
     if part_id is None:
-        return _nothing_here()
-    compiled = await request.app[_PAGES].get(part_id, _source(request, token, part_id))
-    if compiled.errors:
-        return _html(errors_page(compiled.errors), 422, _PAGE_POLICY)
-    content = compiled.files.get(name)
-    if content is None:
-        return _nothing_here()
-    if name == "index.html":
-        keys = f'<script src="{STATIC}/keys.js"></script>\n<script type="module"'
-        return _html(content.decode().replace('<script type="module"', keys, 1), 200, _PAGE_POLICY)
-    headers = {**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
-    return web.Response(body=content, content_type=_PAGE_FILES[name], charset="utf-8", headers=headers)
+        return nothing_here()
+    return page_answer(await request.app[_PAGES].get(part_id, _source(request, token, part_id)), name)
 
 
 async def _asset(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
     """An asset's bytes as they come from a Backend: its type, its length, nothing else of its answer."""
     part_id = _part_id(request, artifact_id)
     if part_id is None:
-        return _nothing_here()
+        return nothing_here()
     got = await request.app[_BACKENDS].first(
         lambda url: _open_asset(request.app[_SESSION], url, part_id, request.match_info["name"], token)
     )
     async with got:
         if got.status != 200:
-            return _nothing_here()
-        answer = web.StreamResponse(
-            headers={**_COMMON, "Access-Control-Allow-Origin": "*", "Content-Security-Policy": _PAGE_POLICY}
-        )
+            return nothing_here()
+        answer = web.StreamResponse(headers=ASSET_HEADERS)
         answer.content_type = got.content_type
         answer.content_length = got.content_length
         await answer.prepare(request)
@@ -235,7 +256,7 @@ async def _open_asset(
 async def _shell_file(request: web.Request) -> web.StreamResponse:
     name = request.match_info["file"]
     if name not in _SHELL_FILES:
-        return _nothing_here()
+        return nothing_here()
     content = await asyncio.to_thread((_SHELL / name).read_bytes)
     headers = {**_COMMON, "Cache-Control": "no-cache", "Access-Control-Allow-Origin": "*"}
     return web.Response(body=content, content_type=_SHELL_FILES[name], charset="utf-8", headers=headers)
@@ -253,12 +274,6 @@ def _source(request: web.Request, token: str, artifact_id: str) -> AnyBackendSou
     session = request.app[_SESSION]
     return AnyBackendSource(
         request.app[_BACKENDS], lambda url: HttpModuleSource(session, url, artifact_id, token, timeout_s=_READ_WAIT_S)
-    )
-
-
-def _nothing_here() -> web.Response:
-    return _words(
-        404, Words("There is nothing here", "This preview has no such page or file.", "", "RUNTIME_FILE_UNKNOWN")
     )
 
 

@@ -1,9 +1,9 @@
 """Pages that people look at, compiled in the check lane's background class and kept for a while (P4, V1).
 
 Owns the compiled pages by artifact id, bounded in bytes and in time, and the compiles under way: who asks for the same
-page meanwhile waits for the same compile. An artifact never changes, so what was made of it does not either. Few compile
-at once and the line has an end, so that however many people look, the lane's room is left to checks. Survives a caller
-that goes away (the compile goes on for the others); nothing of it survives the process.
+page meanwhile waits for the same compile. An artifact never changes, so what was made of it does not either. Few
+compile at once and the line has an end, so that however many people look, the lane's room is left to checks. Survives
+a caller that goes away (the compile goes on for the others); nothing of it survives the process.
 """
 
 import asyncio
