@@ -291,13 +291,15 @@ def _command(config: WorkerConfig, socket_fd: int, base: Path, temporary: Path, 
         "--expose-gc",
         str(config.home / "worker.mjs"),
         str(socket_fd),
-        str(config.vendor),
+        str(config.vendor.resolve()),
         str(temporary),
         config.lane,
         str(warm_up_rounds),
     ]
     if config.bubblewrap is not None:
-        readable = [config.node.resolve(), config.home, config.vendor]
+        # The packages may be a link to where they are installed once for several.
+        packages = (config.home / "node_modules").resolve()
+        readable = [config.node.resolve(), config.home, packages, config.vendor.resolve()]
         command = walled(command, config.bubblewrap, readable=readable, writable=[base])
     if limit := shutil.which("prlimit"):
         data = config.heap_mb * 1024 * 1024 + _DATA_BYTES_OVER_HEAP
