@@ -19,7 +19,8 @@ USE_SERVICE, USE_PREVIEW = "service", "preview"
 LEEWAY_S = 30  # a signer's clock may be a little ahead
 
 KEYS_KEPT_S = 60.0
-_REFETCH_S = 5.0  # at most one fetch in this time, whatever is asked
+_UNKNOWN_S = 5.0  # at most one fetch for an unknown key in this time, whatever is asked
+_RETRY_S = 1.0  # at most one fetch in this time from a Backend that does not answer
 _KEYS_MAX = 64
 
 
@@ -46,7 +47,7 @@ class KeySet:
         self._fetch, self._now_s = fetch, now_s
         self._keys: dict[str, rsa.RSAPublicKey] = {}
         self._fetched_at_s: float | None = None
-        self._tried_at_s: float | None = None
+        self._tried_at_s = self._unknown_at_s = float("-inf")  # the last fetch, and the last for an unknown key
         self._lock = asyncio.Lock()
         self.fetches = 0
 
@@ -55,7 +56,12 @@ class KeySet:
         if key_id in self._keys and not self._is_old():
             return self._keys[key_id]
         async with self._lock:  # those who wait here find what the first one fetched
-            if (self._is_old() or key_id not in self._keys) and self._may_fetch():
+            now_s = self._now_s()
+            if self._is_old():
+                if now_s - self._tried_at_s >= _RETRY_S:
+                    await self._refetch()
+            elif key_id not in self._keys and now_s - self._unknown_at_s >= _UNKNOWN_S:
+                self._unknown_at_s = now_s
                 await self._refetch()
             if self._is_old():
                 raise KeysUnavailable("the keys are too old to trust, and there are no newer ones")
@@ -63,9 +69,6 @@ class KeySet:
 
     def _is_old(self) -> bool:
         return self._fetched_at_s is None or self._now_s() - self._fetched_at_s >= KEYS_KEPT_S
-
-    def _may_fetch(self) -> bool:
-        return self._tried_at_s is None or self._now_s() - self._tried_at_s >= _REFETCH_S
 
     async def _refetch(self) -> None:
         self._tried_at_s = asked_at_s = self._now_s()
