@@ -16,11 +16,14 @@ from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
+from pagegate.actors.jobs.page_picture import PagePictures
+from pagegate.actors.jobs.page_screenshot import PageScreenshot
+from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.pruner import Pruner
-from pagegate.actors.queues.queue import Drain, JobQueue
+from pagegate.actors.queues.queue import Drain, JobQueue, JobsSubmitted
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import Executed, LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimits
@@ -37,6 +40,8 @@ from tests.simulation.virtual_loop import Life, LoopClock
 
 SWEEP_S = 30.0
 ARTIFACT_TTL_S = 60.0
+HOLD_S = 20.0
+SHOTS_MAX = 6
 BATCH_LEASE_S = 10.0  # so that nobody has to sleep for a minute to lose it
 
 
@@ -62,6 +67,7 @@ class Rules:
     infra_failures_max: int = 6
     lease_losses_max: int = 3
     retention: Retention | None = None
+    screenshots: bool = False  # with the lane of screenshots
 
 
 class _PlayedTickets:
@@ -99,8 +105,9 @@ class Backend:
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """The orderly end: drain, then in reverse of the start (Q10)."""
-        with suppress(pykka.ActorDeadError):  # it crashed while it drained
-            await ask(self.actors["queue"], Drain(grace_s))
+        for queue in ("screenshots", "queue"):  # screenshots stop claiming first (S6)
+            with suppress(pykka.ActorDeadError, KeyError):  # it crashed while it drained, or there is none
+                await ask(self.actors[queue], Drain(grace_s))
         for ref in reversed(self.actors.values()):
             await stop(ref)
         self._around.states.pop(self.address, None)
@@ -135,7 +142,29 @@ class Backend:
             self.address,
             rules.check,
         )
-        kind = PageMutation(db, objects, check, feed, on_end=lambda: external.tell(BatchesMayBeReady()))
+        publisher = ValidationScreenshotPublisher(db, objects, hold_s=HOLD_S)
+        pictures = PagePictures(db, publisher, active_jobs_max=SHOTS_MAX, deadline_s=rules.runs.job_deadline_s)
+        kind = PageMutation(
+            db, objects, check, feed, on_end=lambda: external.tell(BatchesMayBeReady()), pictures=pictures
+        )
+        queues = {}
+        if rules.screenshots:
+            shots = PageScreenshot(db, check, publisher, on_end=lambda _: None)
+            shot_worker = JobWorker.start(
+                db, shots, rules.times, rules.infra_failures_max, writer=LaneWriter(db, shots, rules.times)
+            )
+            actors["worker of screenshots"] = shot_worker
+            actors["screenshots"] = queues[shots.name] = JobQueue.start(
+                db,
+                shots.name,
+                f"{owner}:shots",
+                [shot_worker],
+                rules.times,
+                lease_losses_max=rules.lease_losses_max,
+                poll_s=2.0,
+                sweep_s=4.0,
+            )
+            pictures.on_ordered = lambda: actors["screenshots"].tell(JobsSubmitted())
         writer = LaneWriter(db, kind, rules.times)
         workers = [
             JobWorker.start(db, kind, rules.times, rules.infra_failures_max, writer=writer)
@@ -147,7 +176,7 @@ class Backend:
         )
         actors["control"] = JobControl.start(
             db,
-            {kind.name: actors["queue"]},
+            {kind.name: actors["queue"], **queues},
             RetryLimits(rules.runs.active_jobs_max, rules.runs.job_deadline_s),
             on_news=feed.publish,
             on_end=lambda: external.tell(BatchesMayBeReady()),

@@ -49,6 +49,7 @@ class Climate:
     drowsy: float = 0.0
     stops_awake: float = 0.2
     prunes: bool = False
+    photographs: bool = False  # there is a lane of screenshots, and people who ask for them
 
 
 MIXED = Climate(
@@ -245,7 +246,19 @@ CLIMATES: dict[str, Climate] = {
     ),
 }
 
-_SMALL = [name for name in CLIMATES if name != "mixed"]
+# Played by tests of their own, so that a seed keeps its climate when one of these is added.
+CLIMATES["photographers"] = replace(
+    MIXED,
+    photographs=True,
+    trouble=tuple(name for name in MIXED.trouble if name != "operate"),
+    hosts=(1, 2, 2),
+    workers=(1,),
+    agents=(3, 4),
+    storm_s=16.0,
+    weather={"objects_fail": 0.08, "renderer_loses_answer": 0.08, "renderer_repeats": 0.15},
+)
+
+_SMALL = [name for name in CLIMATES if name not in {"mixed", "photographers"}]
 
 
 def climate_of(seed: int) -> str:

@@ -285,11 +285,11 @@ class PlayedRenderer:
         elif self._around.strikes(self._around.weather.renderer_errs):
             told["error"] = AttemptError(code="RENDER_BROWSER_LOST", message="the browser is gone")
         else:
-            told |= self._look(task.attempt_id, mark)
+            told |= self._look(task.attempt_id, mark, task.operation)
         answer.set_result(RenderResult(**told))
         self._loop.call_outside(RESULT_TTL_S, self.end, task.attempt_id)
 
-    def _look(self, attempt_id: str, mark: str) -> dict[str, Any]:
+    def _look(self, attempt_id: str, mark: str, operation: str) -> dict[str, Any]:
         nature = nature_of(mark)
         status: Literal["passed", "warning", "failed"]
         status = {"good": "passed", "warned": "warning", "ugly": "failed"}[nature]  # type: ignore[assignment]
@@ -297,6 +297,8 @@ class PlayedRenderer:
         findings = [] if nature == "good" else [Finding(code="FOUND", severity=severity, message=mark, hint="")]
         png = self._pictures[attempt_id] = picture_of(mark)
         picture = Picture(sha256=sha256(png), size_bytes=len(png), width_px=1, height_px=1)
+        if operation == "page.screenshot":
+            return {"picture": picture}
         return {"diagnosis": Diagnosis(status=status, findings=findings), "picture": picture}
 
 

@@ -25,8 +25,10 @@ from tests.simulation.moves import (
     JOBS,
     LEASED,
     PAGES,
+    PICTURES,
     REQUESTS,
     RUNS,
+    SHOTS,
     TABLES,
     TASKS,
     VERSIONS,
@@ -37,6 +39,7 @@ from tests.simulation.moves import (
     move_of,
     name_of,
 )
+from tests.simulation.picture_rules import judge_late_picture, judge_picture, judge_shot
 from tests.simulation.virtual_loop import EPOCH_MS
 
 _CONTENT_CODES = {
@@ -69,6 +72,7 @@ class Books:
         self.rows: dict[str, dict[int, Row]] = {table: {} for table in TABLES}
         self.ends: dict[int, str] = {}  # of each job: its error code, or how it ended without one
         self.pruned_runs: set[int] = set()
+        self.photographed = False  # there is a lane of screenshots
         self.commits = 0
         self.broken_by: BaseException | None = None
         raw = server.writer.connection.driver_connection
@@ -146,7 +150,7 @@ class Books:
         tables = {change.table for change in changes}
         if {ATTEMPTS, REQUESTS} & tables:
             self._judge_slots()
-        if {JOBS, REQUESTS} & tables:
+        if {JOBS, SHOTS, REQUESTS} & tables:
             self._judge_wanted()
         for change in changes:
             match change.table:
@@ -160,16 +164,20 @@ class Books:
                     self._judge_run(change, session)
                 case "ai_agent_external_tasks":
                     self._judge_task(change)
+                case "page_screenshot_jobs":
+                    judge_shot(self, change)
+                case "page_screenshot_artifacts":
+                    judge_picture(self, change, session)
 
     def _judge_deletion(self, lost: Gone) -> None:
         """Only what has ended, and long enough ago, and was told to whoever waits for it (Q11)."""
         old, about = lost.old, f"{lost.table} {lost.id}"
-        if self._retention is None or lost.table in {PAGES, VERSIONS}:
+        if self._retention is None or lost.table in {PAGES, VERSIONS, PICTURES}:
             raise Violation(f"{about} was deleted")
         state = getattr(old, "state", None) or old.status
         if lost.table not in {CALLS, ATTEMPTS} and state not in ENDS:
             raise Violation(f"{about} was deleted while it was {state}")
-        if lost.table in {JOBS, RUNS}:
+        if lost.table in {JOBS, SHOTS, RUNS}:
             kept = self._retention
             kept_ms = {"succeeded": kept.succeeded_ms, "failed": kept.failed_ms}.get(state, kept.cancelled_ms)
             if self._now_ms - old.finished_at_ms < kept_ms:
@@ -201,14 +209,14 @@ class Books:
         for request in self.rows[REQUESTS].values():
             if request.finished_at_ms is not None:
                 continue
-            job = self.rows[JOBS][request.job_id]
+            job = self.rows[request.job_kind][request.job_id]
             if job.status != "running" or job.attempt != request.job_attempt:
                 raise Violation(f"render request {request.id} goes on for an attempt of job {job.id} that is over")
 
     def _judge_render(self, change: Change, session: Session) -> None:
         request, old = change.new, change.old
         if old is None:
-            held = session.held.get((JOBS, request.job_id))
+            held = session.held.get((request.job_kind, request.job_id))
             if held is None or held.fence != request.job_attempt:
                 raise Violation(f"render request {request.id} was made without the lease of its job")
             waiting = [row for row in self.rows[REQUESTS].values() if row.status == "pending"]
@@ -225,6 +233,8 @@ class Books:
 
     def _judge_result(self, request: Row) -> None:
         """What a render found is about the page that its job had compiled."""
+        if request.job_kind == SHOTS:
+            return  # it found nothing; whose picture it is, is asked when it is published
         mark = _asked_for(self.rows[CALLS][self.rows[JOBS][request.job_id].tool_call_id])
         diagnosis = json.loads(request.result)["diagnosis"]
         if (
@@ -283,7 +293,8 @@ class Books:
     def _judge_version(self, change: Change, session: Session) -> None:
         version = change.new
         if change.old is not None:
-            raise Violation(f"page version {version.id} was changed")
+            judge_late_picture(change)
+            return
         of_page = [row for row in self.rows[VERSIONS].values() if row.page_id == version.page_id]
         if sorted(row.number for row in of_page) != list(range(1, len(of_page) + 1)):
             raise Violation(f"page {version.page_id} has the versions {sorted(row.number for row in of_page)}")
@@ -390,6 +401,9 @@ class Books:
         """What has not come to its end."""
         found = [f"{row.status} job {row.id}" for row in self.rows[JOBS].values() if row.status not in ENDS]
         found += [f"{row.status} run {row.id}" for row in self.rows[RUNS].values() if row.status not in ENDS]
+        if self.photographed:
+            shots = self.rows[SHOTS].values()
+            found += [f"{row.status} screenshot {row.id}" for row in shots if row.status not in ENDS]
         found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in ENDS]
         found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in ENDS]
         found += [f"held slot {row.id}" for row in self.rows[ATTEMPTS].values() if row.released_at is None]

@@ -15,11 +15,13 @@ JOBS, RUNS, CALLS = "ai_page_mutation_jobs", "ai_agent_runs", "ai_agent_tool_cal
 BATCHES, TASKS = "ai_agent_external_batches", "ai_agent_external_tasks"
 REQUESTS, ATTEMPTS = "render_requests", "render_attempts"
 PAGES, VERSIONS = "pages", "page_versions"
-TABLES = (JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS)
+SHOTS, PICTURES = "page_screenshot_jobs", "page_screenshot_artifacts"
+TABLES = (JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS, SHOTS, PICTURES)
 
 # (the column that says who, the fence, what a row looks like that somebody works on)
 LEASED = {
     JOBS: ("worker_id", "attempt", lambda row: row.status == "running"),
+    SHOTS: ("worker_id", "attempt", lambda row: row.status == "running"),
     ATTEMPTS: ("owner", "number", lambda row: row.released_at is None),
     BATCHES: ("worker_id", "lease_generation", lambda row: row.state == "resuming"),
 }
@@ -62,6 +64,7 @@ _CALLED = {
     REQUESTS: "render",
     ATTEMPTS: "render attempt",
     VERSIONS: "page version",
+    SHOTS: "screenshot",
 }
 
 
@@ -120,7 +123,7 @@ def _judge_leased(change: Change, was: str, is_now: str, session: "Session") -> 
     over = old.lease_expires_at <= session.now_ms
     if active(new) and change.changed <= {"cancel_requested_at"}:
         return
-    if change.table == JOBS and over and new.lease_losses == old.lease_losses + 1:
+    if change.table in {JOBS, SHOTS} and over and new.lease_losses == old.lease_losses + 1:
         return
     if change.table == ATTEMPTS and (is_now == "cancelled" or (is_now == "lapsed" and over)):
         return

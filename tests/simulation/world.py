@@ -17,13 +17,14 @@ from typing import Any
 
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.storage.pruning import Retention
-from tests.simulation.backend import ARTIFACT_TTL_S, SWEEP_S, Backend, Rules
+from tests.simulation.backend import ARTIFACT_TTL_S, HOLD_S, SWEEP_S, Backend, Rules
 from tests.simulation.climates import CLIMATES, Climate, climate_of
 from tests.simulation.database import Server, Wire, make_template
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
 from tests.simulation.invariants import Books, Limits
 from tests.simulation.moves import JOBS, Violation
 from tests.simulation.people import People
+from tests.simulation.photographs import COLLECT_S, held_pictures, judge_pictures, photograph
 from tests.simulation.staging import chance_of, listening, presenting, snares
 from tests.simulation.trouble import Trouble
 from tests.simulation.virtual_loop import LIFE, VirtualLoop, simulate
@@ -127,11 +128,16 @@ class World:
             # some come together
             at_s = at_s if chance.random() < climate.together else chance.uniform(0, climate.storm_s * 0.8)
             self.background(self._agent(f"key-{number}", at_s))
+        if climate.photographs:
+            self.background(photograph(self))
         await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
         await self._until(self._all_is_over, CALM_MAX_S, "the calm")
         await self._until(lambda: not self._left_behind(), ARTIFACT_TTL_S + OUTPUT_TTL_S + 2 * SWEEP_S, "the sweep")
+        if climate.photographs:
+            await self._collected()
+            await judge_pictures(self)
         if self.rules.retention is not None:
             await self._until(lambda: not self.books.rows[JOBS], _PRUNED_MAX_S, "the pruning")
 
@@ -179,6 +185,18 @@ class World:
         found = [f"{backend.life.name} holds artifacts" for backend in self.backends if backend.state.bytes_used()]
         found += [f"{self.around.runtime.sweep()} outputs"] if self.around.runtime.sweep() else []
         return found + [f"temporary picture {key}" for key in self.around.objects.kept if key.startswith("renders/")]
+
+    async def nap(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _collected(self) -> None:
+        """What was held for a time is published or gone after it (S5)."""
+        deadline_s = self.loop.time() + HOLD_S + 3 * COLLECT_S
+        while held := await held_pictures(self):
+            if self.loop.time() > deadline_s:
+                raise Violation(f"pictures are still held: {held[:4]}")
+            await self._until(lambda: True, 1.0, "the collection")
+            await asyncio.sleep(_LOOK_S)
 
     async def _until(self, done: Any, within_s: float, phase: str) -> None:
         deadline_s = self.loop.time() + within_s
@@ -261,7 +279,7 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
         around.renderers[f"renderer{number}"] = PlayedRenderer(around, f"renderer{number}")
     renders_max, workspace_max = chance.choice(climate.renders_max)
     renders = RenderLimits(
-        renders_max, workspace_max, attempts_max=3, budget_s=25.0, lease_s=8.0, picture_ttl_s=30.0, collect_s=15.0
+        renders_max, workspace_max, attempts_max=3, budget_s=25.0, lease_s=8.0, picture_ttl_s=30.0, collect_s=COLLECT_S
     )
     waiting_max, waiting_here_max = climate.waiting_renders_max
     rules = Rules(
@@ -272,6 +290,7 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
         infra_failures_max=chance.choice(climate.infra_failures_max),
         lease_losses_max=chance.choice(climate.lease_losses_max),
         retention=_RETENTION if climate.prunes else None,
+        screenshots=climate.photographs,
     )
     rules = replace(
         rules,
@@ -288,6 +307,7 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
         active_jobs=climate.active_jobs_max,
     )
     books = Books(server, limits, rules.retention)
+    books.photographed = climate.photographs
     around.broken = lambda said: books.broken(Violation(said))
     server.witness = books
     world = World(loop, server, books, around, rules, Wire(server), climate, trace)
