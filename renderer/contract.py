@@ -1,4 +1,4 @@
-"""What the two sides of the Renderer's wire agree on (R2, R4-R7, R10).
+"""What the two sides of the Renderer's wire agree on (R2, R4-R7, R10). `docs/renderer-protocol.md` says it at length.
 
 Backend → Renderer, each call with an HMAC token (R6, `token.py`):
 
