@@ -81,7 +81,14 @@ class Attempt:
         """Everything, within `deadline_s` from now. Does not close the browser. Cancelling it is safe."""
         started_s = time.perf_counter()
         self._deadline_s = started_s + deadline_s
-        guards = Guards(self._stage, self._options, self._observed, lambda: self._hearing.heard, self._end)
+        guards = Guards(
+            self._stage,
+            self._options,
+            self._observed,
+            lambda: self._hearing.heard,
+            self._end,
+            self._interrupt.where,
+        )
         looking = asyncio.create_task(self._look())
         tasks = [looking, asyncio.create_task(guards.memory()), asyncio.create_task(guards.thread())]
         try:
@@ -125,6 +132,7 @@ class Attempt:
             return
         if ending == "memory":
             self._observed.killed_by_memory = True
+            await self._fetch_source_map()
         elif ending == "crashed":
             self._observed.crashed = True
         elif ending == "stuck":

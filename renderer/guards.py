@@ -9,7 +9,7 @@ must: the first word counts. Survives nothing.
 import asyncio
 import itertools
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 from playwright.async_api import Error as PlaywrightError
@@ -25,6 +25,7 @@ Ending = Literal["stuck", "memory", "crashed", "left"] | AttemptError
 
 _BEAT_S = 0.5
 _POLLS_PER_TREE = 3
+_WHERE_WITHIN_S = 0.25  # a page that takes memory does not get longer
 _BROWSER_ANSWERS_WITHIN_S = 3.0
 # A thread that is stuck works; one that is merely starved, on a host that does too much at once, does not.
 _STUCK_PROCESSOR_SHARE_MIN = 0.2
@@ -33,7 +34,8 @@ _OWN_CRASHES = frozenset({signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.
 
 
 class Guards:
-    """`memory` and `thread` run until they have something to tell. `heard` counts what the page has said so far."""
+    """`memory` and `thread` run until they have something to tell. `heard` counts what the page has said so far,
+    `where` interrupts the page's thread and tells its stack."""
 
     def __init__(
         self,
@@ -42,8 +44,10 @@ class Guards:
         observed: Observation,
         heard: Callable[[], int],
         end: Callable[[Ending], None],
+        where: Callable[[float], Awaitable[str]],
     ) -> None:
         self._stage, self._options, self._observed, self._heard, self._end = stage, options, observed, heard, end
+        self._where = where
         self._fresh = stage.fresh
         stage.browser_cdp.on("Target.targetCrashed", self._page_crashed)
 
@@ -56,6 +60,8 @@ class Guards:
             used_mb = watch.memory_mb(tree)
             self._observed.memory_peak_mb = max(self._observed.memory_peak_mb, used_mb)
             if used_mb > self._options.memory_max_mb:
+                # Asking where it is also stops it, so that it grows no further meanwhile.
+                self._observed.stuck_stack = await self._where(_WHERE_WITHIN_S)
                 self._end("memory")
                 self._fresh.kill()
                 return

@@ -122,7 +122,8 @@ class Observation:
     navigated_away: bool = False  # the document that was loaded is gone
     stuck: bool = False  # the browser answered, the page's thread did not for 10 s (R9): no probe, no picture
     stuck_phase: StuckPhase = ""
-    stuck_stack: str = ""  # where the thread was, one `at name (url:line:column)` per line; empty when unknown
+    stuck_stack: str = ""  # where the thread was when it was stuck or took too much memory, one
+    # `at name (url:line:column)` per line; empty when unknown
     killed_by_memory: bool = False  # ended by the memory watch (R9): no probe, no picture
     memory_peak_mb: int = 0
     crashed: bool = False  # the page brought its own process down while the browser lives on: no probe, no picture

@@ -162,6 +162,7 @@ def _out_of_memory(evidence: Evidence) -> Finding:
         "error",
         f"The page used more memory than a page may{peak} and was ended.",
         "Look for a list, string or canvas that grows without a limit, or for far too many elements.",
+        position=evidence.from_stack(evidence.seen.stuck_stack),
     )
 
 
