@@ -29,10 +29,10 @@ from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import CompileRequest, CompileResult, LightRequest, LightResult, LightTool
 from pagegate.storage.engine import Database
-from pagegate.storage.jobs import PAGE_MUTATION
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.runtime_state import MemoryState
+from pagegate.storage.schema import JOB_KINDS
 from pagegate.storage.users import create_user, issue_token
 from pagegate.storage.workspaces import create_workspace, put_member
 from tests.integration.runtime.lighting import LightTools
@@ -162,7 +162,14 @@ class World:
 
 
 RUN_LIMITS = RunLimits(active_jobs_max=8, batch_size_max=4, source_bytes_max=64 * 1024)
-LIMITS = ApiLimits(batch_size_max=4, source_bytes_max=64 * 1024, asset_bytes_max=512 * 1024, streams_max=6)
+LIMITS = ApiLimits(
+    batch_size_max=4,
+    source_bytes_max=64 * 1024,
+    asset_bytes_max=512 * 1024,
+    streams_max=6,
+    screenshot_active_jobs_max=6,
+    screenshot_group_max=8,
+)
 
 
 @pytest.fixture(scope="session")
@@ -191,7 +198,7 @@ async def parts(
     agent_runs = AgentRuns.start(db, queue, feed, RUN_LIMITS)
     job_control = JobControl.start(
         db,
-        {PAGE_MUTATION: queue},
+        dict.fromkeys(JOB_KINDS, queue),
         RetryLimits(active_jobs_max=RUN_LIMITS.active_jobs_max),
         on_news=feed.publish,
         on_end=lambda: queue.tell("a job ended"),
