@@ -13,11 +13,11 @@ from pagegate.renderer.contract import Finding
 from pagegate.renderer.diagnosis.evidence import Evidence, finding, position_in
 
 _BLOCK = re.compile(r"^<(template|script)\b[^>]*>(.*?)^</\1\s*>", re.DOTALL | re.MULTILINE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_NO_MARKUP = re.compile(r"<!--.*?-->|\{\{.*?\}\}", re.DOTALL)
 _TAG = re.compile(r"""<(/?)([A-Za-z][\w.-]*)((?:"[^"]*"|'[^']*'|[^>"'])*?)(/?)>""", re.DOTALL)
 _HANDLER = re.compile(r"""(?:@|v-on:)[\w.:-]+\s*=\s*("[^"]*"|'[^']*')""")
 _LEADING_NAME = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?=$|\(|\.|\?\.|\[|=(?![=>])|\+\+|--|[+\-*/]=)")
-_INTRODUCES = re.compile(r"""(?:v-for|v-slot(?::[\w-]+)?|\#[\w-]+|slot-scope)\s*=\s*("[^"]*"|'[^']*')""")
+_INTRODUCES = re.compile(r"""(?:v-for|v-slot(?::[\w.-]+)?|\#[\w.:\[\]-]+|slot-scope)\s*=\s*("[^"]*"|'[^']*')""")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _GLOBALS = frozenset(
     _NAME.findall(
@@ -28,6 +28,8 @@ _GLOBALS = frozenset(
 )
 # Props of an imported type bring names that the file itself does not mention.
 _NAMES_FROM_ELSEWHERE = re.compile(r"defineProps<\s*[A-Z]|extends\s+\w+|mixins\s*:|defineComponent\(\s*\w+\s*\)")
+_IS_SETUP = re.compile(r"<script\b[^>]*\bsetup\b")
+_SPREADS = re.compile(r"\.\.\.|return\s+use\w+\(|=>\s*use\w+\(")
 
 _VOID = frozenset(_NAME.findall("area base br col embed hr img input link meta source track wbr"))
 _CLOSES_A_PARAGRAPH = frozenset(
@@ -57,8 +59,9 @@ def _blocks(text: str) -> dict[str, tuple[int, str]]:
     return blocks
 
 
-def _without_comments(template: str) -> str:
-    return _COMMENT.sub(lambda found: " " * len(found[0]), template)
+def _markup(template: str) -> str:
+    """The template without comments and expressions, each place where it was."""
+    return _NO_MARKUP.sub(lambda found: " " * len(found[0]), template)
 
 
 def _unknown_handlers(path: str, text: str) -> Iterator[Finding]:
@@ -67,7 +70,9 @@ def _unknown_handlers(path: str, text: str) -> Iterator[Finding]:
     _, script = blocks.get("script", (0, ""))
     if not template or _NAMES_FROM_ELSEWHERE.search(script):
         return
-    template = _without_comments(template)
+    if not _IS_SETUP.search(text) and _SPREADS.search(script):
+        return
+    template = _markup(template)
     introduced = {name for each in _INTRODUCES.finditer(template) for name in _NAME.findall(each[1])}
     known = introduced | set(_NAME.findall(script)) | _GLOBALS
     for tag in _TAG.finditer(template):
@@ -87,7 +92,7 @@ def _unknown_handlers(path: str, text: str) -> Iterator[Finding]:
 def _impossible_nesting(path: str, text: str) -> Iterator[Finding]:
     offset, template = _blocks(text).get("template", (0, ""))
     opened: list[str] = []
-    for tag in _TAG.finditer(_without_comments(template)):
+    for tag in _TAG.finditer(_markup(template)):
         closing, name, closed = bool(tag[1]), tag[2], bool(tag[4])
         if closing:
             while opened and opened.pop() != name:
