@@ -1,4 +1,4 @@
-"""What a Vue template says and the framework does not: handlers without a definition, nesting that HTML undoes (R10)."""
+"""What a Vue template says and the framework does not: undefined handlers, nesting that HTML undoes (R10)."""
 
 import pytest
 
