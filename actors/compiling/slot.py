@@ -196,8 +196,12 @@ class ViteSlot(Actor):
     def _start_worker(self) -> None:
         if not self._starting and self._successor is None:
             self._starting = True
-            nobody_there = self._worker is None or not self._worker.alive
-            self.spawn(self._workers.start(in_haste=nobody_there), then=_WorkerStarted)
+            # One that will do a single task, or that somebody waits for, need not be as warm as it can get.
+            in_haste = not self._wear.reuse or not self._has_living_worker()
+            self.spawn(self._workers.start(in_haste=in_haste), then=_WorkerStarted)
+
+    def _has_living_worker(self) -> bool:
+        return self._worker is not None and self._worker.alive
 
     async def _worker_started(self, ended: ChildEnded[NodeWorker]) -> None:
         self._starting = False
@@ -215,7 +219,7 @@ class ViteSlot(Actor):
     def _worker_failed_to_start(self, error: BaseException) -> None:
         self._start_failures += 1
         log.error("runtime.worker.start_failed", failures=self._start_failures, reason=str(error))
-        if self._task is not None and not self._task.worker.done() and self._worker is None:
+        if self._task is not None and not self._task.worker.done() and not self._has_living_worker():
             self._task.worker.set_exception(WorkerLost("no compiler could be started"))
             self._task.worker.exception()  # the task may have ended already and never look at it
         self.after(Backoff().delay_s(self._start_failures, self._rnd), _StartWorker())
