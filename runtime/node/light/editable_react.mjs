@@ -5,6 +5,7 @@ import { parseSync } from 'vite'
 import { KNOWN, Listing, Numbers, REASONS, TEXTS, TEXT_ELEMENTS, untouchable, withSpaceBefore } from './listing.mjs'
 import { core } from './values.mjs'
 
+const NOT_READ = new Set(['script', 'style'])
 const REPEATING = new Set(['map', 'flatMap', 'from', 'forEach', 'reduce', 'reduceRight'])
 
 export function listReact(source) {
@@ -59,6 +60,7 @@ function visitElement(listing, node, scope) {
   const inner = { id, element, loop: scope.loop, component }
   if (!fragment) visitAttributes(listing, node.openingElement, inner)
   const leaf = node.children.every((child) => child.type === 'JSXText')
+  if (NOT_READ.has(tag)) return
   visitChildren(listing, node, { ...inner, leaf })
   const blank = leaf && node.closingElement && !core(text, node.openingElement.end, node.closingElement.start)
   if (blank && !component && TEXT_ELEMENTS.has(tag) && !fillsItself(node.openingElement)) {
@@ -94,7 +96,7 @@ function visitContainer(listing, { expression, start, end }, scope, numbers) {
   if (literal) {
     if (!literal.value.trim()) return
     const id = `${scope.id}/text()[${numbers.next('text()')}]`
-    return void listing.add({ id, kind: 'text', element: scope.element, ...literal, loop: scope.loop, can: ['set', 'clear'] })
+    return void listing.add({ id, kind: 'text', element: scope.element, ...literal, loop: scope.loop })
   }
   const id = `${scope.id}/{}[${numbers.next('{}')}]`
   const before = listing.nodes.length

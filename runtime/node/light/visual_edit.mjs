@@ -129,9 +129,10 @@ function valueFor(node, change, given, refuse) {
     refuse('VISUAL_EDIT_VALUE_INVALID', 'The value holds a control character or half of a character.')
   }
   const lines = given.replace(/\r\n?/g, '\n')
-  if (lines === node.value || node.kind !== 'text' || change.keepsSpace || change.place.startsWith('js-')) return lines
-  const value = lines.replace(/^[ \t\n\f]+|[ \t\n\f]+$/g, '') // the space around a text is layout, and stays
-  if (!value && !node.can.includes('clear')) {
+  if (lines === node.value || node.kind !== 'text') return lines
+  const whole = change.keepsSpace || change.place.startsWith('js-')
+  const value = whole ? lines : lines.replace(/^[ \t\n\f]+|[ \t\n\f]+$/g, '') // the space around a text is layout, and stays
+  if (!value.trim() && !node.can.includes('clear')) {
     refuse('VISUAL_EDIT_VALUE_INVALID', 'This text stands beside other content and cannot be emptied here.', 'Take it out of the source, with apply_page_edits.')
   }
   return value

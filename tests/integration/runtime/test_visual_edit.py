@@ -312,6 +312,16 @@ def test_edits_that_make_no_sense_are_refused_together(
     assert told["message"].startswith("template/main[1]/h1[1]/text()[1]: ")
 
 
+def test_string_in_braces_is_text_and_not_emptied_and_a_style_is_no_text(tools: LightTools) -> None:
+    source = "export default () => <main><style>{`p { color: red }`}</style><p>{'only'}</p></main>"
+    page = Page(tools, source, "pages/page.tsx")
+    assert [node["value"] for node in page.nodes.values() if node["kind"] == "text"] == ["only"]
+    for value in ("", " "):
+        assert page.refused({"node": page.node("p[1]/text()[1]")["id"], "value": value})["code"] == (
+            "VISUAL_EDIT_VALUE_INVALID"
+        )
+
+
 def test_unknown_node_is_refused(tools: LightTools) -> None:
     assert Page(tools, ODD_VUE).refused({"node": "x", "value": "y"})["code"] == "VISUAL_EDIT_NODE_UNKNOWN"
 
