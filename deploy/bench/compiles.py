@@ -10,7 +10,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,17 +152,20 @@ class Pages:
         return MemoryModuleSource(manifest, snapshot.modules)
 
 
-async def measure(plan: Plan) -> Figures:
-    """All three parts. Raises `BuildFailed` and `NodeMissing`."""
+async def measure(plan: Plan, say: Callable[[str], None]) -> Figures:
+    """All three parts; `say` hears when each begins. Raises `BuildFailed` and `NodeMissing`."""
     figures, pages = Figures(), Pages()
     async with RuntimeSystem(RuntimeOptions()) as system:
         await system.ready.wait()
         for _ in range(_WARM_UPS):
             await _compile(system, pages)
+        say(f"{plan.rounds} rounds: a compile, build() in a process, vite build as a process, in turns")
         await _measure_in_turns(system, pages, figures, plan.rounds)
+        say(f"{plan.rotations} rotations of the worker")
         await _measure_rotations(system, pages, figures, plan.rotations)
     async with RuntimeSystem(RuntimeOptions()) as system:
         await system.ready.wait()
+        say(f"memory over {plan.compiles} compiles")
         await _measure_memory(system, pages, figures, plan.compiles)
     return figures
 
@@ -224,7 +227,7 @@ def run_compile_bench(json_file: Path | None, plan: Plan) -> int:
     console = console_of(sys.stdout)
     configure_logs("bench", level="error", stream=sys.stderr)
     try:
-        figures = asyncio.run(measure(plan))
+        figures = asyncio.run(measure(plan, lambda line: console.print(f"bench  {line}", markup=False)))
     except (BuildFailed, NodeMissing) as error:
         sys.stderr.write(f"pagegate bench compile: {error}\n")
         return 2
