@@ -12,11 +12,14 @@ from typing import Any
 import structlog
 
 from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.agents.submissions import truncated
+from pagegate.actors.agents.truncation import find_placeholder
 from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
 from pagegate.actors.jobs.page_picture import PagePictures, Saved
 from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base, unreadable
 from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.jobs.verdict import Verdict
+from pagegate.actors.jobs.verdict_memory import VerdictMemory
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
 from pagegate.storage import jobs, lease, pages, runs
 from pagegate.storage.engine import Database, Tx
@@ -66,6 +69,7 @@ class PageMutation:
     ) -> None:
         self._db, self._check, self._feed, self._on_end = db, check, feed, on_end
         self._pictures = pictures or PagePictures(db, ValidationScreenshotPublisher(db, objects))
+        self._memory = VerdictMemory()
 
     def log_event(self, what: str) -> str:
         return f"ai.page_mutation.job.{what}"
@@ -75,6 +79,8 @@ class PageMutation:
             plan = await plan_page(tx, job)
         if isinstance(plan, Refused):
             return _ending(job, plan.end(job.row.page_code))
+        if (known := await self._find_refusal(job, plan)) is not None:
+            return _ending(job, known)
         if plan.target.page_id is None and plan.target.code != job.row.candidate_code:
             async with self._db.write() as tx:
                 await jobs.change_candidate_code(tx, job.lease, plan.target.code)
@@ -83,12 +89,13 @@ class PageMutation:
             await self._tell_progress(job, plan, stage)
 
         checked = await self._check.run(job.lease, plan.candidate, progress)
+        self._memory.heed(checked)
         refusal = decide(checked.verdict, plan.skip_visual_verification)
         if isinstance(refusal, TryLater):
             raise refusal
         held = await self._pictures.hold(job, checked)
         if refusal is not None:
-            return _ending(job, lambda tx: self._refuse(tx, refusal, plan, checked, held))
+            return _ending(job, lambda tx: self._refuse(tx, job, refusal, plan, checked, held))
         return _ending(job, lambda tx: self._save(tx, job, plan, checked, held))
 
     async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
@@ -112,9 +119,28 @@ class PageMutation:
             await runs.append_event(tx, job.row.run_id, "tool.progress", data)
         self._feed.publish(job.row.run_id)
 
-    async def _refuse(self, tx: Tx, refusal: Refused, plan: Plan, checked: Checked, held: HeldPicture | None) -> End:
+    async def _find_refusal(self, job: ClaimedJob, plan: Plan) -> End | None:
+        """Why nothing has to be checked: the source is cut short, or was refused as it is before (A11)."""
+        target = plan.target
+        cut = find_placeholder(target.source, target.framework)
+        if cut is not None:
+            result = truncated(target.code, target.framework, cut)
+            error = {"code": result["code"], "message": result["summary"], "hint": result["next"]}
+            return End("fail", result=result, error=error)
+        async with self._db.read() as tx:
+            known = await self._memory.find(tx, job.row.project_id, plan.candidate)
+        if known is None:
+            return None
+        log.info("ai.page_mutation.verdict.repeated", job_id=job.id, page=target.code)
+        error = {"code": "PAGE_VALIDATION_FAILED", "message": known.get("summary", ""), "hint": known["next"]}
+        return End("fail", result=known, error=error)
+
+    async def _refuse(
+        self, tx: Tx, job: ClaimedJob, refusal: Refused, plan: Plan, checked: Checked, held: HeldPicture | None
+    ) -> End:
         picture = {"picture_key": await self._pictures.keep_refused(tx, held)}
         result = told(checked.verdict, code=refusal.code, next=refusal.hint, **_of(plan, checked), **picture)
+        await self._memory.keep(tx, job.row.project_id, checked, result)
         return End("fail", result=result, error=refusal.error)
 
     async def _save(self, tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, held: HeldPicture | None) -> End:
