@@ -202,9 +202,9 @@ class Database:
         conn = await _taken(self._writers, read_only=False)
         try:
             yield Tx(conn, self.dialect, self.clock)
-            await _to_the_end(_translated(conn.commit()))
+            await _whole(conn, _translated(conn.commit()))
         finally:
-            await _to_the_end(self._writers.give_back(conn))
+            await _whole(conn, self._writers.give_back(conn))
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Tx]:
@@ -213,7 +213,7 @@ class Database:
         try:
             yield Tx(conn, self.dialect, self.clock)
         finally:
-            await _to_the_end(self._readers.give_back(conn))
+            await _whole(conn, self._readers.give_back(conn))
 
     async def close(self) -> None:
         """Close every connection. Open transactions of other tasks end in an error."""
@@ -383,6 +383,8 @@ def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
 
 async def _taken(pool: _Connections, *, read_only: bool) -> AsyncConnection | SqliteConnection:
     """A connection, or nothing: a cancel in the middle gives back what was got."""
+    if isinstance(pool, SqlitePool):
+        return await _translated(pool.take(read_only=read_only))  # keeps the promise by itself
     taking = asyncio.ensure_future(_translated(pool.take(read_only=read_only)))
     try:
         return await _to_the_end(taking)
@@ -390,6 +392,11 @@ async def _taken(pool: _Connections, *, read_only: bool) -> AsyncConnection | Sq
         if taking.done() and not taking.cancelled() and taking.exception() is None:
             await _to_the_end(pool.give_back(taking.result()))
         raise
+
+
+async def _whole(conn: AsyncConnection | SqliteConnection, work: Coroutine[Any, Any, T]) -> T:
+    """`_to_the_end`, which what runs in a connection's own thread is already."""
+    return await (work if isinstance(conn, SqliteConnection) else _to_the_end(work))
 
 
 async def _to_the_end(work: "Coroutine[Any, Any, T] | asyncio.Future[T]") -> T:

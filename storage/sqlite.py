@@ -116,9 +116,13 @@ class SqlitePool:
         """Roll back what is open; a connection that cannot even do that is thrown away."""
         try:
             await conn.rollback()
-            self._idle.append(conn)
         except (DBAPIError, OSError):
             await conn.end()
+        except asyncio.CancelledError:
+            self._idle.append(conn)  # it was rolled back to the end
+            raise
+        else:
+            self._idle.append(conn)
         finally:
             self._places.release()
 

@@ -46,7 +46,7 @@ class LaneWriter:
     async def _renew(self, claimed: Sequence[ClaimedJob], check: Callable[[], None]) -> Sequence[bool | Exception]:
         try:
             # A connection that hangs must not cost all of them their leases: the next heartbeat takes another one.
-            async with asyncio.timeout(self._times.heartbeat_s), self._db.write() as tx:
+            async with asyncio.timeout(self._times.renewal_timeout_s), self._db.write() as tx:
                 renewed = await jobs.renew_jobs(tx, [job.lease for job in claimed], self._lease_ttl_ms)
                 check()
         except TimeoutError as error:

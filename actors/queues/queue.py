@@ -17,7 +17,7 @@ import structlog
 
 from pagegate.actors.kernel import Actor, Asks, Reply, ask
 from pagegate.actors.queues.pulse import Pulse
-from pagegate.actors.queues.rotation import Class, Head, Rotation, after, deal
+from pagegate.actors.queues.rotation import Class, Head, Rotation, after, deal, last_served
 from pagegate.actors.queues.worker_state import CancelJob, IsFree, LeaseTimes, ReleaseJob, RunJob, WorkerFree
 from pagegate.storage import jobs, runs
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
@@ -195,24 +195,30 @@ class JobQueue(Actor):
 
     async def _claim_in_turns(self, tx: Tx, count: int) -> tuple[list[ClaimedJob], Rotation]:
         """Up to `count` jobs, by turns of the workspaces that wait; and the turns after them (V1)."""
+        rotation, claimed = self._rotation, list[ClaimedJob]()
+        if (latest := last_served(rotation, _CLASS)) is not None:
+            claimed = await self._claim_of(tx, latest, count, if_alone=True)
+        if claimed:
+            return claimed, rotation  # the only one that waits is the last one in the turns already
         heads = [Head(_CLASS, one.workspace_id, one.job_id) for one in await jobs.list_waiting(tx, self._kind)]
-        lease_ttl_ms = int(self._times.lease_s * 1000)
-        claimed: list[ClaimedJob] = []
-        rotation = self._rotation
         while heads and len(claimed) < count:
             turns = deal(rotation, heads, count - len(claimed))
             found: dict[int, int] = {}
             for workspace_id in dict.fromkeys(turns):
                 share = turns.count(workspace_id)
-                got = await jobs.claim_jobs(
-                    tx, self._kind, self._owner, lease_ttl_ms, workspace_id=workspace_id, count=share
-                )
+                got = await self._claim_of(tx, workspace_id, share)
                 claimed += got
                 found[workspace_id] = len(got)
                 if len(got) < share:  # what else it has may not run now
                     heads = [head for head in heads if head.workspace_id != workspace_id]
             rotation = after(rotation, _CLASS, turns, found)
         return claimed, rotation
+
+    async def _claim_of(self, tx: Tx, workspace_id: int, count: int, *, if_alone: bool = False) -> list[ClaimedJob]:
+        lease_ttl_ms = int(self._times.lease_s * 1000)
+        return await jobs.claim_jobs(
+            tx, self._kind, self._owner, lease_ttl_ms, workspace_id=workspace_id, count=count, if_alone=if_alone
+        )
 
     async def _sweep(self) -> None:
         """Rescue every job whose lease has run out, one transaction each: a bad row never hides the next (Q5)."""

@@ -74,6 +74,12 @@ def after(rotation: Rotation, klass: Class, turns: Sequence[int], found: Mapping
     return rotation
 
 
+def last_served(rotation: Rotation, klass: Class) -> int | None:
+    """The workspace that had the latest turn of a class; None when none had one."""
+    served = rotation.served_interactive if klass == "interactive" else rotation.served_background
+    return served[-1] if served else None
+
+
 def _longest_unserved(heads: Sequence[Head], served: tuple[int, ...]) -> Head:
     turn = {workspace_id: place for place, workspace_id in enumerate(served)}
     return min(heads, key=lambda head: (turn.get(head.workspace_id, -1), head.entry_id))

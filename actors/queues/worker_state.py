@@ -27,6 +27,11 @@ class LeaseTimes:
     def margin_s(self) -> float:
         return min(5.0, self.lease_s / 10)
 
+    @property
+    def renewal_timeout_s(self) -> float:
+        """How long one renewal may take: until the next is due, and not less than a busy database needs."""
+        return max(self.heartbeat_s, self.lease_s / 10)
+
 
 @dataclass(frozen=True)
 class RunJob:

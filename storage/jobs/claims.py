@@ -8,9 +8,9 @@ Survives: any number of claimers at once. On PostgreSQL one passes by what anoth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Executable, Select, bindparam, func, select, update
+from sqlalchemy import BindParameter, Executable, Exists, Select, Table, bindparam, func, select, update
 
 from pagegate.storage import lanes, schema
 from pagegate.storage.engine import Tx
@@ -41,16 +41,18 @@ async def list_waiting(tx: Tx, kind: str) -> Sequence[Waiting]:
 
 
 async def claim_jobs(
-    tx: Tx, kind: str, worker_id: str, lease_ttl_ms: int, *, workspace_id: int, count: int
+    tx: Tx, kind: str, worker_id: str, lease_ttl_ms: int, *, workspace_id: int, count: int, if_alone: bool = False
 ) -> list[ClaimedJob]:
     """Claim up to `count` jobs of a workspace in one conditional UPDATE, which adds 1 to the fence of each (Q3).
+
+    `if_alone`: nothing unless it is the only workspace that waits; then nobody needs to be asked whose turn it is.
 
     In order: smallest `priority`, then oldest. Skipped are jobs whose `available_at` lies ahead, and those with an
     earlier live job of the same batch on the same page (A2). A paused lane has none (Q11): that is asked in this very
     statement, since a pause that a replica merely remembers is one that it may not have heard of.
     """
     claimed = await tx.run(
-        _claim(kind, tx.dialect), worker=worker_id, ttl_ms=lease_ttl_ms, workspace=workspace_id, count=count
+        _claim(kind, tx.dialect, if_alone), worker=worker_id, ttl_ms=lease_ttl_ms, workspace=workspace_id, count=count
     )
     rows = sorted(claimed.all(), key=lambda row: (row.priority, row.id))
     return [ClaimedJob(Lease(kind, row.id, worker_id, row.attempt, row.lease_expires_at), row) for row in rows]
@@ -62,6 +64,14 @@ async def claim_job(tx: Tx, kind: str, worker_id: str, lease_ttl_ms: int) -> Cla
         for job in await claim_jobs(tx, kind, worker_id, lease_ttl_ms, workspace_id=first.workspace_id, count=1):
             return job
     return None
+
+
+def _others_wait(table: Table, where: Literal["before", "behind"]) -> Exists:
+    """Whether a workspace that stands there in the index has a pending job; one look at the index for each side."""
+    other = table.alias(where)
+    mine: BindParameter[int] = bindparam("workspace")
+    elsewhere = other.c.workspace_id < mine if where == "before" else other.c.workspace_id > mine
+    return select(other.c.id).where(schema.live(other), other.c.status == word("pending"), elsewhere).exists()
 
 
 @built_once
@@ -97,17 +107,19 @@ def _waiting(kind: str) -> Executable:
 
 
 @built_once
-def _claim(kind: str, dialect: str) -> Executable:
+def _claim(kind: str, dialect: str, if_alone: bool) -> Executable:
     table, present = table_of(kind), present_of(dialect)
     # Looked for apart from the UPDATE: in a join, SKIP LOCKED could lock more rows than it returns.
-    following = (
+    looked_for = (
         select(table.c.id)
         .where(runnable(table, present), table.c.workspace_id == bindparam("workspace"), lanes.is_open(kind))
         .order_by(table.c.priority, table.c.id)
         .limit(bindparam("count"))
         .with_for_update(skip_locked=True, of=table)
-        .cte("following")
     )
+    if if_alone:
+        looked_for = looked_for.where(~_others_wait(table, "before"), ~_others_wait(table, "behind"))
+    following = looked_for.cte("following")
     return (
         update(table)
         .where(table.c.id.in_(select(following.c.id)), table.c.status.in_(_CLAIMABLE))

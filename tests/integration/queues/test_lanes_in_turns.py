@@ -86,6 +86,19 @@ async def test_the_workspaces_that_wait_are_listed_with_their_first_job(world: W
     assert waiting[0].job_id not in many.job_ids
 
 
+async def test_who_waits_alone_is_claimed_from_without_a_look_and_only_then(world: World) -> None:
+    async def alone(workspace: int) -> list[ClaimedJob]:
+        about = {"workspace_id": world.workspaces[workspace], "count": 5, "if_alone": True}
+        return list(await world.write(jobs.claim_jobs, PAGE_MUTATION, "w", TTL_MS, **about))
+
+    await world.submit("a", "b")
+    await world.submit("c", workspace=1)
+    assert await alone(0) == await alone(1) == []
+    assert [job.row.page_code for job in await claimed(world, 5, workspace=1)] == ["c"]
+    assert await alone(1) == []
+    assert [job.row.page_code for job in await alone(0)] == ["a", "b"]
+
+
 async def test_one_job_behind_two_hundred_of_another_workspace_gets_the_next_free_worker(world: World) -> None:
     """CASE 18."""
     kind = Scripted()
