@@ -41,7 +41,8 @@ function count(text, pattern) {
   return found
 }
 
-function bracketDepth(text) {
+/** How deep the brackets of a text are, those in its strings and comments included. */
+export function bracketDepth(text) {
   let depth = 0
   let deepest = 0
   for (let index = 0; index < text.length; index++) {

@@ -6,6 +6,7 @@
  * for files behind every address that is not absolute, and become `/assets/…` in the output.
  */
 import postcss from 'postcss'
+import { bracketDepth } from './depth.mjs'
 import { refusal } from './errors.mjs'
 import { assetFolder, assetUrl, judgeAddress } from './imports.mjs'
 
@@ -20,6 +21,8 @@ const NO_EFFECT =
   'Use an arbitrary value in the class (bg-[#f01234]), or a CSS variable of your own (bg-(--brand)): what a page adds to the theme would not reach its classes.'
 const LINE_COMMENT = '"//" begins no comment of CSS.'
 const TAILWIND_IS_THERE = 'Remove it: Tailwind is loaded already, and its classes and @apply work everywhere.'
+/** What follows takes quadratic time, and a minute for 50,000. */
+const DEPTH_MAX = 500
 const URL_FUNCTION = /\b(?:url|src)\(/gi
 const FUNCTIONS_OF_STRINGS = /(?:image-set|image|cross-fade|src)\(/i
 
@@ -31,6 +34,9 @@ export function inspectStyle(source, block, seen) {
 
   const comment = block.text.search(/sourceMappingURL/i)
   if (comment !== -1) return void refuse('A source map may not be named in a style.', comment, 'Remove the comment.')
+  if (bracketDepth(block.text) > DEPTH_MAX) {
+    return void refuse('The style is nested too deeply.', 0, 'Nest less: write rules beside each other.', 'PAGE_SOURCE_TOO_LARGE')
+  }
   let root
   try {
     root = postcss.parse(block.text, { map: false })

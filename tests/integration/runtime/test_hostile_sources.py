@@ -291,6 +291,14 @@ def test_script_that_overflows_a_parser_is_refused_and_the_worker_lives(
     assert compiler.compile("pages/a.vue", {"pages/a.vue": vue()})["errors"] == []
 
 
+@pytest.mark.parametrize("style", ["@media print{", "a{", "a{width:calc("])
+def test_style_that_is_nested_without_end_is_refused(compiler: Compiler, style: str) -> None:
+    closing = "".join({"{": "}", "(": ")"}.get(char, "") for char in reversed(style))
+    page = vue(style=style * 50_000 + closing * 50_000)
+    (error,) = compiler.compile("pages/hostile.vue", {"pages/hostile.vue": page})["errors"]
+    assert (error["code"], error["file"]) == ("PAGE_SOURCE_TOO_LARGE", "pages/hostile.vue")
+
+
 LARGE = {
     "svg": '<svg viewBox="0 0 9 9">' + '<path d="M0 0h9v9H0z" fill="#123456"/>' * 130_000 + "</svg>",
     "svg in one path": '<svg viewBox="0 0 9 9"><path d="M0 0' + "h1v1H0z" * 750_000 + '"/></svg>',
