@@ -120,17 +120,24 @@ class Evidence:
             self.map.find(line, column) if url.partition("?")[0].endswith("/page.js") else None
         )
 
-    def from_tag(self, component: str, attribute: str, *, given: bool) -> Position | None:
-        """Where a component is used with (or without) an attribute: where a prop is wrong (or missing)."""
+    def from_tag(self, component: str, attribute: str, *, given: bool, value: str = "") -> Position | None:
+        """Where a component is used with (or without) an attribute: where a prop is wrong (or missing); of several
+        uses, one in whose attribute the `value` can be read."""
         contents = self.map.contents if self.map else {}
         tags = "|".join(re.escape(name) for name in _names_of(component, contents))
         tag = re.compile(rf"<(?:{tags})(?=[\s/>])(?:=>|[^>])*")
         names = rf"[\s:](?:{re.escape(attribute)}|{re.escape(kebab(attribute))})(?=[\s=/]|$)"
-        for path in sorted(contents, key=lambda path: not path.startswith("pages/")):
-            for use in tag.finditer(contents[path]):
-                if bool(re.search(names, use[0])) is given:
-                    return position_in(path, contents[path], use.start())
-        return None
+        uses = [
+            (path, use)
+            for path in sorted(contents, key=lambda path: not path.startswith("pages/"))
+            for use in tag.finditer(contents[path])
+            if bool(re.search(names, use[0])) is given
+        ]
+        if not uses:
+            return None
+        with_value = rf"""{names}\s*=\s*["'{{`]*{re.escape(value)}(?!\w)"""
+        path, use = next((each for each in uses if value and re.search(with_value, each[1][0])), uses[0])
+        return position_in(path, contents[path], use.start())
 
     def from_cycle(self) -> Position | None:
         """Where a component shows itself, or one that shows it again: the tag that closes the circle."""

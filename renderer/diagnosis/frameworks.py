@@ -211,6 +211,7 @@ def _is_thrown_too(evidence: Evidence, message: ConsoleMessage) -> bool:
 
 
 _MARKED = re.compile(r'data-pg-loc="([^"]+)"')
+_VALUE_GOT = re.compile(r'got \w+ with value "?([^"]+?)"?\.?\s*$', re.MULTILINE)
 # Is the attribute given where the fault is?
 _ATTRIBUTE_CODES = {"PROP_MISSING": False, "PROP_INVALID": True, "ATTRIBUTE_LOST": True}
 
@@ -225,7 +226,10 @@ def _judge(evidence: Evidence, message: ConsoleMessage, text: str, component_in:
             position = None
             if component and rule.code in _ATTRIBUTE_CODES:
                 attribute = matched[1].partition(",")[0]
-                position = evidence.from_tag(component, attribute, given=_ATTRIBUTE_CODES[rule.code])
+                got = _VALUE_GOT.search(text)
+                position = evidence.from_tag(
+                    component, attribute, given=_ATTRIBUTE_CODES[rule.code], value=got[1] if got else ""
+                )
             position = position or _position_of(evidence, message, rule.needles(matched), component)
             return finding(rule.code, rule.severity, _sentence(text, component), rule.hint, position=position)
     position = _position_of(evidence, message, (), component)

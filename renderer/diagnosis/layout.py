@@ -137,7 +137,7 @@ def _covered(evidence: Evidence) -> list[Finding]:
     for answer in evidence.answers("cover"):
         spot, cover = Spot.of(answer), Spot.of(answer["cover"])
         if answer["whole"]:
-            if evidence.image is not None and not is_even(evidence.image, answer["paint"]["lines"]):
+            if evidence.image is not None and not is_even(evidence.image, _middles(answer["paint"])):
                 continue
             code, how = "TEXT_UNREADABLE", "cannot be read: nothing of it is painted, it lies under"
         else:
@@ -152,6 +152,12 @@ def _covered(evidence: Evidence) -> list[Finding]:
             )
         )
     return found
+
+
+def _middles(paint: dict[str, Any]) -> list[list[float]]:
+    """The lines without their ends: what covers a text may have round corners."""
+    em = float(paint["size"])
+    return [[x + em, y + h * 0.25, max(3.0, w - 2 * em), h * 0.5] for x, y, w, h in paint["lines"]]
 
 
 def _too_tall(evidence: Evidence) -> list[Finding]:

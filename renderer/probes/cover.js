@@ -1,5 +1,5 @@
 // Text that something else was painted over: wholly, by a thing without any content of its own (a bar, a shade that
-// stayed), or in part, where boxes of the ordinary flow have run into each other. A dialog over a page, a card of a
+// stayed), or in part, where boxes of the ordinary flow, or labels of one kind, have run into each other. A dialog over a page, a card of a
 // stack, a bar that sticks while the text scrolls below it cover on purpose.
 
 const COVER_SAMPLES_MAX = 24;
@@ -47,6 +47,21 @@ function isInFlow(item) {
   return !item.lifted && !item.moving;
 }
 
+// Two labels of one kind (on a map, along an axis) that were put where there is room for one. Cards of a stack are
+// larger than a label.
+function areLabels(run, above) {
+  if (above.texts > 1 || above.box.y1 - above.box.y0 > run.size * 3.5) return false;
+  for (let at = run.item; at.el && at.el !== document.body; at = at.up) {
+    if (at.el.className === above.el.className && at.el.tagName === above.el.tagName) return true;
+    if (isOpaque(at.el)) return false;
+  }
+  return false;
+}
+
+function isAccident(run, above) {
+  return (isInFlow(run.item) && isInFlow(above)) || areLabels(run, above);
+}
+
 function probeCover({ runs, of }) {
   const found = [];
   for (const run of runs) {
@@ -57,7 +72,7 @@ function probeCover({ runs, of }) {
     const answer = coverOf(run);
     const above = answer && of.get(answer.cover);
     if (!above) continue;
-    if (answer.whole ? !isEmptyCover(above) : !(isInFlow(item) && isInFlow(above))) continue;
+    if (answer.whole ? !isEmptyCover(above) : !isAccident(run, above)) continue;
     found.push({
       whole: answer.whole, order: item.order, paint: paintOf(run), cover: where(above.el), ...where(item.el, run.lines[0], run.text),
     });
