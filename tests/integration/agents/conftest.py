@@ -106,6 +106,7 @@ class Replica:
     agent_runs: Any
     queue: Any
     owner: str
+    feed: RunFeed
 
     async def close(self) -> None:
         await stop(self.agent_runs)
@@ -171,7 +172,7 @@ class World:
         agent_runs = AgentRuns.start(
             db, queue, feed, self.run_limits, owner=owner, background=side.background, external=side.external
         )
-        replica = Replica(side, agent_runs, queue, owner)
+        replica = Replica(side, agent_runs, queue, owner, feed)
         self.replicas.append(replica)
         return replica
 
