@@ -6,6 +6,7 @@ each, by polling or as a stream. Leaving stops nothing; deleting a group cancels
 
 from typing import Annotated, Any
 
+import structlog
 from aiohttp import web
 from pydantic import Field
 
@@ -33,6 +34,7 @@ from pagegate.storage.pages import Page
 from pagegate.storage.screenshot_context import viewport_text
 from pagegate.storage.users import Caller
 
+log = structlog.get_logger()
 screenshots = Noun("screenshots")
 
 _PAGES_MAX = 1000
@@ -117,6 +119,7 @@ async def ask_for_screenshots(call: Call[ProjectParams, ScreenshotsWanted]) -> G
         group_id = await storage.submit_group(
             tx, asker, wanted, active_jobs_max=limits.screenshot_active_jobs_max, deadline_ms=_JOB_DEADLINE_MS
         )
+    log.info("page.screenshot.job.requested", group_id=group_id, project_id=project.id, pictures=len(wanted))
     call.parts.wake_screenshots()
     return await look_at_group(call.parts, group_id)
 
