@@ -25,7 +25,7 @@ Ending = Literal["stuck", "memory", "crashed", "left"] | AttemptError
 
 _BEAT_S = 0.5
 _POLLS_PER_TREE = 3
-_WHERE_WITHIN_S = 0.25  # a page that takes memory does not get longer
+_WHERE_WITHIN_S = 0.5  # a page that takes memory does not get longer
 _BROWSER_ANSWERS_WITHIN_S = 3.0
 # A thread that is stuck works; one that is merely starved, on a host that does too much at once, does not.
 _STUCK_PROCESSOR_SHARE_MIN = 0.2
