@@ -4,7 +4,7 @@ The plan is looked at, not the clock. A table that is read whole, or an index of
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from sqlalchemy import event, text
 
 from pagegate.storage import external, jobs, lane_views, pruning, render_attempts, renders, runs
 from pagegate.storage.engine import Database, Tx
+from pagegate.storage.jobs import Ending
+from pagegate.storage.lease import Lease, LeaseLost
 from tests.world import TTL_MS, World
 
 LARGE = (
@@ -30,8 +32,21 @@ async def looked_for(tx: Tx, workspace_ids: list[int] | None, status: str | None
     return await lane_views.list_jobs(tx, jobs.PAGE_MUTATION, **wanted)  # type: ignore[arg-type]  # as named
 
 
+async def finished(tx: Tx) -> None:
+    with suppress(LeaseLost):
+        await jobs.finish_jobs(tx, [Ending(lease, "finish") for lease in LEASES])
+
+
+LEASES = [Lease(jobs.PAGE_MUTATION, number, "w", 1, 0) for number in (1, 2)]
+
 EVERY_DAY: dict[str, Callable[[Tx], Awaitable[Any]]] = {
     "claim": lambda tx: jobs.claim_job(tx, jobs.PAGE_MUTATION, "w", TTL_MS),
+    "claim of who waits alone": lambda tx: jobs.claim_jobs(
+        tx, jobs.PAGE_MUTATION, "w", TTL_MS, workspace_id=1, count=5, if_alone=True
+    ),
+    "who waits": lambda tx: jobs.list_waiting(tx, jobs.PAGE_MUTATION),
+    "renew many": lambda tx: jobs.renew_jobs(tx, LEASES, TTL_MS),
+    "finish many": finished,
     "list expired": lambda tx: jobs.list_expired(tx, jobs.PAGE_MUTATION, 100),
     "counts": lambda tx: jobs.queue_counts(tx, jobs.PAGE_MUTATION),
     "active": lambda tx: jobs.count_active(tx, jobs.PAGE_MUTATION),
