@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _LINE_BYTES_MAX = 128 * 1024 * 1024
 _READY_TIMEOUT_S = 60.0
-_WARM_UP_ROUNDS = 6  # after one, the next compile takes twice its time; after six, what it will always take
+_WARM_UP_ROUNDS = 4  # after one, the next compile takes twice its time; after four, what it will always take
 _NOISE_BYTES_KEPT = 4096
 _NODE_OLDEST = (20, 19)
 _DATA_BYTES_OVER_HEAP = 1536 * 1024 * 1024  # compilers written in Rust take their memory beside the heap

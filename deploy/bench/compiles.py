@@ -38,6 +38,7 @@ FIXTURE = "q3-title"
 
 _PAUSE_S = 0.01  # between two compiles, so that what a slot does after a task is its own time
 _WARM_UPS = 5
+_NEIGHBOURS = 6  # compiles before and after a rotation that it is held against
 _CYCLES_SETTLED = 3  # the heap of the first workers and of this process is still finding its size
 
 
@@ -58,7 +59,7 @@ class Figures:
     in_process: Series = field(default_factory=lambda: Series("build() in a process"))
     process: Series = field(default_factory=lambda: Series("vite build as a process"))
     after_rotation: Series = field(default_factory=lambda: Series("the first compile of a new worker"))
-    between: Series = field(default_factory=lambda: Series("the compiles between"))
+    between: Series = field(default_factory=lambda: Series("the compiles around it"))
     peaks_mb: list[float] = field(default_factory=list)
 
     def series(self) -> list[Series]:
@@ -186,12 +187,19 @@ async def _measure_in_turns(system: RuntimeSystem, pages: Pages, figures: Figure
 
 
 async def _measure_rotations(system: RuntimeSystem, pages: Pages, figures: Figures, rotations: int) -> None:
+    """Each first compile beside its neighbours, so that a machine that grows busier or quieter weighs on both alike."""
     seen = _rotations(system)
-    while len(figures.after_rotation.values_ms) < rotations:
+    times, firsts = Series("all"), list[int]()
+    while len(firsts) < rotations or len(times.values_ms) <= firsts[-1] + _NEIGHBOURS:
         await asyncio.sleep(_PAUSE_S)
-        rotated, seen = _rotations(system) != seen, _rotations(system)
-        with (figures.after_rotation if rotated else figures.between).timed():
+        if (now := _rotations(system)) != seen:
+            seen = now
+            firsts.append(len(times.values_ms))
+        with times.timed():
             await _compile(system, pages)
+    near = {place for first in firsts for place in range(first - _NEIGHBOURS, first + _NEIGHBOURS + 1)}
+    figures.after_rotation.values_ms = [times.values_ms[first] for first in firsts]
+    figures.between.values_ms = [times.values_ms[place] for place in sorted(near.difference(firsts)) if place >= 0]
 
 
 async def _measure_memory(system: RuntimeSystem, pages: Pages, figures: Figures, compiles: int) -> None:
