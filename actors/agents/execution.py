@@ -307,7 +307,7 @@ class Execution:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(task, return_exceptions=True)  # heard of, whatever it was
 
     async def _persist(self, write: Callable[[Tx], Awaitable[None]]) -> None:
         """One transaction, tried again for a while when the database is away; its fence forbids a second commit."""
