@@ -9,7 +9,7 @@ Survives whatever `Together` survives: it has no memory.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pagegate.actors.queues.kinds import JobKind, Settle
@@ -17,7 +17,7 @@ from pagegate.actors.queues.together import Together
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import jobs
 from pagegate.storage.engine import Database, DatabaseUnavailable
-from pagegate.storage.jobs import ClaimedJob, Ending
+from pagegate.storage.jobs import ClaimedJob, Ending, Renewal
 from pagegate.storage.lease import LeaseLost
 
 
@@ -51,7 +51,7 @@ class LaneWriter:
                 check()
         except TimeoutError as error:
             raise DatabaseUnavailable("a renewal was not answered in time") from error
-        return [renewed[job.id].cancel_requested if job.id in renewed else _lost(job) for job in claimed]
+        return [renewed[job.id].cancel_requested if _is_held(job, renewed) else _lost(job) for job in claimed]
 
     async def _settle(
         self, settlements: Sequence[_Settlement], check: Callable[[], None]
@@ -59,7 +59,7 @@ class LaneWriter:
         async with self._db.write() as tx:
             leases = [one.job.lease for one in settlements]
             renewed = await jobs.renew_jobs(tx, leases, self._lease_ttl_ms)
-            ours = sorted((one for one in settlements if one.job.id in renewed), key=_turn)
+            ours = sorted((one for one in settlements if _is_held(one.job, renewed)), key=_turn)
             if ours:
                 ends = [await one.settle(tx) for one in ours]
                 await jobs.finish_jobs(
@@ -72,7 +72,7 @@ class LaneWriter:
                 for one, end in zip(ours, ends, strict=True):
                     await self._kind.tell(tx, one.job, end)
             check()
-        return [None if one.job.id in renewed else _lost(one.job) for one in settlements]
+        return [None if _is_held(one.job, renewed) else _lost(one.job) for one in settlements]
 
     @property
     def _lease_ttl_ms(self) -> int:
@@ -82,6 +82,11 @@ class LaneWriter:
 def _turn(settlement: _Settlement) -> tuple[int, int]:
     """By run: batches and runs are then locked in the same order by every group of every replica."""
     return settlement.job.row.run_id or 0, settlement.job.id
+
+
+def _is_held(job: ClaimedJob, renewed: Mapping[int, Renewal]) -> bool:
+    """Of two claims of one job in a group, which a process that slept past a lease may have, the later one alone."""
+    return job.id in renewed and renewed[job.id].is_of(job.lease)
 
 
 def _lost(job: ClaimedJob) -> LeaseLost:

@@ -80,11 +80,17 @@ class Renewal:
     lease: Lease
     cancel_requested: bool
 
+    def is_of(self, lease: Lease) -> bool:
+        """Whether it is this claim that was renewed, and not another one of the same job."""
+        return (self.lease.id, self.lease.worker_id, self.lease.fence) == (lease.id, lease.worker_id, lease.fence)
+
 
 async def renew_jobs(tx: Tx, leases: Sequence[Lease], ttl_ms: int) -> dict[int, Renewal]:
     """Extend the leases of one kind to `ttl_ms` from now, each only while it is still held (Q4); by the job's id.
 
-    A job that is not among the answers has lost its lease. The rows are locked until the transaction ends.
+    A job that is not among the answers has lost its lease, and so has a claim whose answer `is_of` another one: a
+    process that slept may have claimed a job again that it still works on. The rows are locked until the transaction
+    ends.
     """
     kind = leases[0].table
     given = parameters_of(tx.dialect, _LEASES, [(one.id, one.worker_id, one.fence) for one in leases])
@@ -121,8 +127,8 @@ async def finish_jobs(tx: Tx, endings: Sequence[Ending]) -> list[JobState]:
     given = parameters_of(tx.dialect, _ENDINGS, rows)
     ids = parameters_of(tx.dialect, _IDS, [(one.lease.id,) for one in endings])
     finished, others = await tx.run_all((_finish(kind, tx.dialect), given), (_others(kind, tx.dialect), ids))
-    ended = set(finished.scalars())
-    if lost := [one.lease for one in endings if one.lease.id not in ended]:
+    ended = {(row.id, row.attempt) for row in finished}
+    if lost := [one.lease for one in endings if (one.lease.id, one.lease.fence) not in ended]:
         raise LeaseLost(", ".join(f"{kind} {one.id}, fence {one.fence}" for one in lost))
     told, asked = set[int](), set[int]()
     for other in others:
@@ -315,7 +321,7 @@ def _finish(kind: str, dialect: str) -> Executable:
             error=as_json(given.c.error),
             error_code=given.c.error_code,
         )
-        .returning(table.c.id)
+        .returning(table.c.id, table.c.attempt)
     )
 
 

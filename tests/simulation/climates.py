@@ -114,6 +114,17 @@ _CROWD = Climate(
     storm_s=12.0,
 )
 
+_EDITORS = Climate(
+    trouble=("edit", "interfere"),
+    hosts=(2, 3),
+    workers=(2,),
+    agents=(3, 4),
+    calls=(2, 3),
+    asked="edits",
+    together=0.8,
+    pace_s=(0.4,),
+)
+
 CLIMATES: dict[str, Climate] = {
     "mixed": MIXED,
     # processes that sleep past their leases, and do not know it when they wake
@@ -198,21 +209,25 @@ CLIMATES: dict[str, Climate] = {
     "one render at once": replace(
         _CROWD, renderers=(2,), renders_max=((1, 1),), workspaces=(2,), agents=(4,), waiting_renders_max=(4, 3)
     ),
-    # people
-    "editors": Climate(
-        trouble=("edit", "interfere"),
-        hosts=(2, 3),
-        workers=(2,),
-        agents=(3, 4),
-        calls=(2, 3),
-        asked="edits",
-        together=0.8,
-        pace_s=(0.4,),
+    "many renders wait": replace(
+        _CROWD, renderers=(1,), workers=(2,), waiting_renders_max=(2, 2), weather={"renderer_hangs": 0.7}
     ),
+    # people
+    "editors": _EDITORS,
+    "pages come and go": replace(_EDITORS, trouble=("come_and_go",)),
     "namesakes": Climate(
         trouble=("interfere", "kill"), hosts=(2, 3), agents=(4, 5), asked="names", together=0.8, pace_s=(0.5,)
     ),
     "revocations": Climate(trouble=("interfere",), weather={"slow_s": 2.0}, pace_s=(0.25,), agents=(3, 4), cancels=0.5),
+    "late cancels": Climate(
+        trouble=("cancel",),
+        hosts=(2, 3),
+        pace_s=(0.1,),
+        agents=(5, 6),
+        cancels=0.0,
+        together=0.2,
+        renders_max=((2, 2),),
+    ),
     "operators": Climate(
         trouble=("operate", "operate", "operate", "runtime", "interfere"),
         infra_failures_max=(0, 1),

@@ -8,7 +8,7 @@ notice stands in `SURVIVORS` with the reason, which is nearly always a second fe
 from types import ModuleType
 
 from pagegate.actors.jobs import page_mutation
-from pagegate.actors.queues import rotation
+from pagegate.actors.queues import lane_writer, rotation
 from pagegate.storage import (
     external,
     jobs,
@@ -47,7 +47,7 @@ _UNEXPIRED = "        leased.table.c.lease_expires_at > present,\n"
 
 _PREDICATE = (
     _mutant(lease, "is_held", "any worker", _WORKER, "", "restored backup"),
-    _mutant(lease, "is_held", "any fence", _FENCE, "", "late renewal", "stragglers"),
+    _mutant(lease, "is_held", "any fence", _FENCE, "", "late renewal", "lone sleeper", "sleepers"),
     Mutant(lease, "is_held", "any worker, any fence", ((_WORKER, ""), (_FENCE, "")), ("sleepers", "stragglers")),
     _mutant(lease, "is_held", "any state", _ACTIVE, "", "long renders"),
     _mutant(lease, "is_held", "also when expired", _UNEXPIRED, "", "lone sleeper"),
@@ -77,10 +77,27 @@ _FENCED = (
         jobs.ends,
         "finish_jobs",
         "goes on when a lease is lost",
-        "if lost := [one.lease for one in endings if one.lease.id not in ended]:",
+        "if lost := [one.lease for one in endings if (one.lease.id, one.lease.fence) not in ended]:",
         "if lost := []:",
         "lone sleeper",
         "stale words",
+    ),
+    _mutant(
+        jobs.ends,
+        "finish_jobs",
+        "any claim of the job",
+        "if (one.lease.id, one.lease.fence) not in ended]",
+        "if one.lease.id not in {number for number, _ in ended}]",
+        "two claims in a group",
+    ),
+    _mutant(
+        lane_writer,
+        "_is_held",
+        "any claim of the job",
+        " and renewed[job.id].is_of(job.lease)",
+        "",
+        "two claims in a group",
+        "lone sleeper",
     ),
     Mutant(jobs, "change_candidate_code", "no fence", (_UNFENCED,), ("sleeping planners", "stale words")),
     _mutant(jobs, "retry_job", "no fence", "held(tx, lease)", "table.c.id == lease.id", "lone sleeper", "stale words"),
@@ -284,7 +301,12 @@ _RENDERS = (
         "            _requests.c.job_attempt <= attempt_max,\n",
     ),
     _mutant(
-        render_requests, "enqueue_request", "any number waits", "counted.everywhere >= queue_size_max", "False", "crowd"
+        render_requests,
+        "enqueue_request",
+        "any number waits",
+        "counted.everywhere >= queue_size_max",
+        "False",
+        "many renders wait",
     ),
     _mutant(
         render_requests,
@@ -328,7 +350,7 @@ _PAGES = (
         "to a deleted page",
         "                pages.c.deleted_at_ms.is_(None),\n",
         "",
-        "editors",
+        "pages come and go",
     ),
     _mutant(pages, "insert_page_with_first_version", "over another page", "if not added:", "if False:", "namesakes"),
     # what is looked at again before the commit (Q7)
@@ -347,8 +369,7 @@ _PAGES = (
         "after every cancel",
         "run.status in RUN.terminal or await jobs.is_cancel_requested(tx, job.lease.table, job.id)",
         "False",
-        "revocations",
-        "lost answers",
+        "late cancels",
     ),
     _mutant(
         workspaces, "is_active_editor", "disabled ones too", ", users.c.disabled_at_ms.is_(None)", "", "revocations"
@@ -418,5 +439,7 @@ SURVIVORS: dict[str, str] = {
     "render_requests.cancel_requests_of_job: of later attempts too": (
         "whoever cancels holds the fence of the last attempt, or has just taken it from it: there are no later ones"
     ),
+    "pruning._may_go: undelivered ones too": "a run ends in the commit that delivers or closes its last batch",
+    "pruning._may_go: live ones too": "what goes on has no time of its end that could be long ago",
     "page_mutation._stopped: after a cancel": "a cancelled run has asked each of its jobs to stop, in the same commit",
 }

@@ -195,6 +195,14 @@ class People:
             case "return":
                 await self._pages(place, pages.bring_back_page, "brought back")
 
+    async def come_and_go(self) -> None:
+        """A page is deleted, or brought back."""
+        place = self.world.loop.chance.choice(self.places)
+        if self.world.loop.chance.random() < 0.5:
+            await self._pages(place, pages.delete_page, "deleted")
+        else:
+            await self._pages(place, pages.bring_back_page, "brought back")
+
     async def edit(self) -> None:
         """Somebody saves a page by hand, without any job."""
         place = self.world.loop.chance.choice(self.places)

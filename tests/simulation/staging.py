@@ -64,7 +64,8 @@ def presenting() -> Iterator[None]:
                 for held in leases:
                     session.server.witness.presented(session, held)
             renewed = await function(tx, leases, *args, **kwargs)
-            session.stale[known:] = [held for held in session.stale[known:] if held.id in renewed]
+            believed = [held for held in session.stale[known:] if held.id in renewed and renewed[held.id].is_of(held)]
+            session.stale[known:] = believed
             return renewed
 
         return call

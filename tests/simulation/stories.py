@@ -9,11 +9,14 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from sqlalchemy import update
 
+from pagegate.actors.queues.kinds import End, JobKind
+from pagegate.actors.queues.lane_writer import LaneWriter
+from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import external, jobs, lease, projects, renders, runs, schema, users, workspaces
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
@@ -118,7 +121,8 @@ async def stale_words(scene: Scene) -> None:
 
 
 async def _renewed_in_a_group(tx: Tx, one: Lease) -> None:
-    if one.id not in await jobs.renew_jobs(tx, [one], _TTL_MS):
+    renewed = await jobs.renew_jobs(tx, [one], _TTL_MS)
+    if one.id not in renewed or not renewed[one.id].is_of(one):
         raise LeaseLost
 
 
@@ -130,6 +134,50 @@ async def late_renewal(scene: Scene) -> None:
     await scene.claim("a:0")
     await scene.refused("a renewal of the attempt before came", lambda tx: lease.renew(tx, first.lease, _TTL_MS))
     await scene.refused("a renewal of the attempt before came", lambda tx: _renewed_in_a_group(tx, first.lease))
+
+
+async def two_claims_in_a_group(scene: Scene) -> None:
+    """A process that slept past its lease has the job twice: of what both say together, the later one counts."""
+    first = await scene.claim("a")
+    await scene.a_while(_TTL_MS / 1000)
+    await scene.rescue(await scene.see_expired())
+    second = await scene.claim("a")
+    lane = LaneWriter(scene.wire.database, cast(JobKind, _Quiet()), LeaseTimes(_TTL_MS / 1000, _TTL_MS / 4000))
+    told = await asyncio.gather(lane.renew(first), lane.renew(second), return_exceptions=True)
+    if not (isinstance(told[0], LeaseLost) and told[1] is False):
+        raise Violation(f"two claims of a job were renewed together, and told {told}")
+
+    async def settle(tx: Tx) -> End:
+        return End("finish")
+
+    async def never(tx: Tx) -> End:
+        raise Violation("an attempt that had lost its job wrote its end beside the next one")
+
+    told = await asyncio.gather(lane.settle(first, never), lane.settle(second, settle), return_exceptions=True)
+    if broken := [one for one in told if isinstance(one, Violation)]:
+        raise broken[0]
+    endings = [jobs.Ending(one.lease, "fail", error=_ERROR) for one in await _claimed_twice(scene)]
+    await scene.refused("two claims of a job finished it together", lambda tx: jobs.finish_jobs(tx, endings))
+
+
+async def _claimed_twice(scene: Scene) -> tuple[ClaimedJob, ClaimedJob]:
+    """Another job, claimed again by the same process after its lease was over."""
+    call = CallSubmission("t", "create_project_page", {}, "page-2", "page-2")
+    async with scene.wire.write() as tx:
+        await runs.submit_step(tx, StepSubmission(scene.workspace_id, 1, 1, [call]))
+    first = await scene.claim("a")
+    await scene.a_while(_TTL_MS / 1000)
+    await scene.rescue(await scene.see_expired())
+    return first, await scene.claim("a")
+
+
+class _Quiet:
+    """A kind of job that tells nobody."""
+
+    name = PAGE_MUTATION
+
+    async def tell(self, tx: Tx, job: ClaimedJob, news: object) -> None:
+        """Nobody wants to know."""
 
 
 async def paused_rescuer(scene: Scene) -> None:
@@ -186,6 +234,7 @@ STORIES: dict[str, Callable[[Scene], Coroutine[Any, Any, None]]] = {
     "restored backup": restored_backup,
     "stale words": stale_words,
     "late renewal": late_renewal,
+    "two claims in a group": two_claims_in_a_group,
     "paused rescuer": paused_rescuer,
     "clock put back": clock_put_back,
     "batch given back late": batch_given_back_late,

@@ -201,6 +201,9 @@ class Trouble:
     async def _edit(self) -> None:
         await self._world.people.edit()
 
+    async def _come_and_go(self) -> None:
+        await self._world.people.come_and_go()
+
     async def _cancel(self) -> None:
         await self._world.people.cancel_one_of(self._loop.chance.choice(self._world.backends), through_another=True)
 
