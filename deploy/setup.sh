@@ -111,7 +111,7 @@ if [ ! -x .venv/bin/python ] || ! python_is_enough .venv/bin/python; then
   "$PYTHON_FOUND" -m venv --clear .venv
 fi
 
-EXTRAS=test
+EXTRAS=test,bench  # bench: what the benchmarks are held against
 if [ "$RUN_ONLY" = true ]; then EXTRAS=""; fi
 
 # The stamp also names the place: an environment that was copied along with its checkout points at the old one.
@@ -119,7 +119,7 @@ python_state() { { pwd -P; .venv/bin/python -V; cat pyproject.toml; } | sha256su
 
 WANTED="$(python_state) $EXTRAS"
 HAVE=$(cat .venv/pagegate.stamp 2>/dev/null || true)
-if [ "$HAVE" = "$WANTED" ] || [ "$HAVE" = "$(python_state) test" ]; then
+if [ "$HAVE" = "$WANTED" ] || [ "$HAVE" = "$(python_state) test,bench" ]; then
   say "python: $(.venv/bin/python -V | cut -d ' ' -f 2), packages as pyproject.toml wants them"
 else
   say "python: installing pagegate and its packages into .venv"
