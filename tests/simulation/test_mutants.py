@@ -1,7 +1,7 @@
-"""The simulation can fail: with a fence taken out, a saved world breaks a rule; and stories hold while none is.
+"""The simulation can fail: with a fence taken out, a world breaks a rule; and stories hold while none is.
 
-Where no saved world of a mutant breaks any more, because worlds or statements have changed: `python -m
-tests.simulation.hunt --search` finds others.
+Saved worlds are played first, others of the mutant's weather only when none of these breaks any more, because worlds or
+statements have changed; `python -m tests.simulation.hunt --search` saves others.
 """
 
 import multiprocessing
@@ -32,9 +32,9 @@ def hunts() -> Iterator[dict[int, "Future[bool]"]]:
 
 
 @pytest.mark.parametrize("place", _KILLED, ids=[MUTANTS[place].name for place in _KILLED])
-def test_a_mutant_is_noticed_in_a_saved_world(place: int, hunts: "dict[int, Future[bool]]") -> None:
+def test_a_mutant_is_noticed(place: int, hunts: "dict[int, Future[bool]]") -> None:
     look_anew = f"python -m tests.simulation.hunt --search --only '{MUTANTS[place].name}'"
-    assert hunts[place].result(), f"none of its saved worlds breaks any more; look for others: {look_anew}"
+    assert hunts[place].result(), f"no world of its weather breaks; look at more: {look_anew}"
 
 
 def test_every_mutant_has_a_world_or_a_reason_to_survive() -> None:
