@@ -13,6 +13,10 @@ What a page may use
 - Vue: `<script setup>` with TypeScript or JavaScript, a template, `<style scoped>`. React: `className`, hooks.
 - Every Tailwind 4 class, already loaded. Not: `@import`, `@plugin`, `@config`, `@theme`, `@source`.
 - Imports: `vue`; `react`, `react-dom`; `@components/<Name>.vue|tsx`; `@pages/<code>.vue|tsx`; `@assets/<file>`.
+  The kit, each a default export: `@kit/Slide` (title, kicker, footer, page), `@kit/Bars` (rows: [{label, value}],
+  unit, max), `@kit/Line` (series: [{label, values}], labels, unit, height), `@kit/Table` (columns, rows, caption),
+  `@kit/Stat` (value, label, unit, change), `@kit/Callout` (tone, title), `@kit/Code` (code, title, highlight, numbers),
+  `@kit/Icon` (name, size).
   Nothing else: no packages, no other files, no `import.meta`, no `fetch`, no addresses outside.
 - Everything on the page must fit the canvas: no overflow, no clipped or overlapping text, readable contrast.
 - Always the whole source: no Markdown fence around it, and no "rest unchanged" instead of a part.

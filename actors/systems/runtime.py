@@ -261,6 +261,6 @@ def _nothing() -> None:
 def runtime_build(home: Path) -> str:
     """The name of this Runtime's base (A11): the same packages and the same compiler have the same name."""
     digest = hashlib.sha256()
-    for file in [home / "package-lock.json", *sorted(home.glob("*.mjs"))]:
+    for file in [home / "package-lock.json", *sorted(home.glob("*.mjs")), *sorted(home.glob("kit/*"))]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return f"vite-{digest.hexdigest()[:16]}"

@@ -18,6 +18,7 @@ from pagegate.renderer.probes import PAGE_PROBE
 from pagegate.renderer.sourcemap import Position, SourceMap
 
 _LOC = re.compile(r"^((?:pages|components)/.+?):(\d+)(?::(\d+))?$")
+_KIT = re.compile(r"\[kit\] (<\w+> .*?)(?: \(((?:pages|components)/[^()\n]+:\d+:\d+)\))?$", re.DOTALL)
 _MESSAGE_CHARS_MAX = 600
 
 
@@ -60,6 +61,12 @@ def kebab(name: str) -> str:
 def read_loc(loc: str) -> Position | None:
     found = _LOC.match(loc)
     return Position(found[1], int(found[2]), int(found[3] or 1)) if found else None
+
+
+def read_kit(text: str) -> tuple[str, Position | None] | None:
+    """What a component of the kit says of how it is used, and where its tag is written; None for anything else."""
+    found = _KIT.search(text)
+    return (re.sub(r"\s+", " ", found[1]), read_loc(found[2]) if found[2] else None) if found else None
 
 
 def position_in(path: str, text: str, offset: int) -> Position:

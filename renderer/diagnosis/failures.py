@@ -3,8 +3,8 @@
 import re
 
 from pagegate.renderer.contract import Finding
-from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in
-from pagegate.renderer.diagnosis.frameworks import UNHANDLED
+from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in, read_kit
+from pagegate.renderer.diagnosis.frameworks import KIT_HINT, UNHANDLED
 from pagegate.renderer.diagnosis.pixels import is_blank
 from pagegate.renderer.observation import PageError
 from pagegate.renderer.sourcemap import Position
@@ -18,6 +18,7 @@ _NOTHING_THERE = (
     "the name or selector that should have found it."
 )
 _HINTS = (
+    (r"\[kit\] <", KIT_HINT),
     (r"before initialization", _USED_TOO_EARLY),
     (r"Cannot (?:read|set) properties of (?:null|undefined)|is (?:null|undefined)", _NOTHING_THERE),
     (r"is not defined", "Import or define this name, or correct its spelling."),
@@ -91,10 +92,11 @@ def _thrown(evidence: Evidence) -> list[Finding]:
             if error.message in told or _is_noise(error):
                 continue
             told.add(error.message)
-            position = _position_of(evidence, error)
+            kit = read_kit(error.message)
+            position = (kit[1] if kit else None) or _position_of(evidence, error)
             during = _during(evidence)
             what = "Uncaught" if code == "PAGE_ERROR" else "Nobody handles this rejected promise:"
-            said = re.sub(r"\s+", " ", error.message)
+            said = f"{error.message.partition('[kit]')[0]}{kit[0]}" if kit else re.sub(r"\s+", " ", error.message)
             found.append(finding(code, "error", f"{what} {said}{during}", _hint_for(error), position=position))
     return found
 

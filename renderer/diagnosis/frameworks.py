@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pagegate.renderer.contract import Finding, Severity
-from pagegate.renderer.diagnosis.evidence import Evidence, finding, kebab, read_loc
+from pagegate.renderer.diagnosis.evidence import Evidence, finding, kebab, read_kit, read_loc
 from pagegate.renderer.observation import ConsoleMessage
 from pagegate.renderer.sourcemap import Position
 
@@ -169,6 +169,9 @@ _RULES = (
         lambda m: tuple(f"<{name}" for name in m.groups() if name),
     ),
 )
+KIT_HINT = (
+    "Give the component of the kit what this names; its other props and their kinds are in the kit's description."
+)
 _GENERIC_HINT = "Follow what the framework says: what it warns about often shows wrongly or not at all."
 
 # About the build, the tools or an error that is told already; nothing an author could repair.
@@ -267,6 +270,8 @@ def _mount_failed(evidence: Evidence, message: ConsoleMessage) -> Finding:
 
 
 def _console_error(evidence: Evidence, message: ConsoleMessage) -> Finding:
+    if kit := read_kit(message.text):
+        return finding("KIT_PROP_INVALID", "warning", kit[0], KIT_HINT, position=kit[1])
     position = evidence.from_stack(message.stack, message.url, message.line, message.column)
     text = re.sub(r"\s+", " ", message.text).strip()
     return finding(

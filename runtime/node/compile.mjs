@@ -109,7 +109,7 @@ function framework(task, found) {
       script: { fs: typeFiles(task) },
       template: {
         transformAssetUrls: { includeAbsolute: false, tags: {} }, // vueMarks does it, and knows the assets
-        compilerOptions: { nodeTransforms: [vueMarks(task)] },
+        compilerOptions: { nodeTransforms: [vueMarks(task, found)] },
       },
     }),
   ]

@@ -12,6 +12,7 @@ import { refusal } from './errors.mjs'
 import { entryScript, entryStyle, vendorUrl } from './host.mjs'
 import { assetFolder, assetUrl, judge, judgeAddress, nearNames } from './imports.mjs'
 import { hideAssets, urlsIn, valueProblem, withReference } from './inspect_style.mjs'
+import { isOfKit, kitId, KIT_NAMES, loadKit, resolveInKit } from './kit.mjs'
 import { markJsx } from './mark.mjs'
 import { insteadOfName } from './packages.mjs'
 
@@ -38,6 +39,7 @@ export function guard(task, found, vendor) {
     resolveId(specifier, importer) {
       if (importer === undefined) return specifier === entry ? entry : refuse(fault('an entry that is not ours'))
       if (importer === entry) return resolveForEntry(specifier, task, style)
+      if (isOfKit(importer)) return resolvedInKit(specifier)
       const logical = task.logicalOf(importer)
       if (!logical) return null // a virtual module of Vite; what it names is held against the list in `load`
       if (TRUSTED_VIRTUAL.test(specifier)) return null
@@ -48,13 +50,14 @@ export function guard(task, found, vendor) {
     },
     load(id) {
       if (id === entry) return entryScript(task.framework, found)
-      if (id === style) return entryStyle(found.paths.map((p) => path.posix.relative(task.dir, task.file(p))))
+      if (id === style) return entryStyle(found.paths.map((p) => path.posix.relative(task.dir, task.file(p))), found.kit)
+      if (isOfKit(id)) return loadKit(id)
       if (id.startsWith(ASSET_PREFIX)) {
         return `export default ${JSON.stringify(assetUrl({ asset: id.slice(ASSET_PREFIX.length) }, assetFolder(task)))}`
       }
       const logical = task.logicalOf(id)
       if (logical && id === task.file(logical)) {
-        return logical.endsWith('.tsx') ? markJsx(task.source(logical), found.modules.get(logical).program, task) : { code: task.source(logical).text, map: null }
+        return logical.endsWith('.tsx') ? markJsx(task.source(logical), found.modules.get(logical), task) : { code: task.source(logical).text, map: null }
       }
       if ((logical && VUE_BLOCK.test(id)) || TRUSTED_VIRTUAL.test(id)) return null
       return refuse(fault('a file outside the task'))
@@ -112,7 +115,13 @@ function resolveForEntry(specifier, task, style) {
 function resolved(meaning, task) {
   if (meaning.framework) return { id: vendorUrl(meaning.framework), external: 'absolute' }
   if (meaning.asset) return ASSET_PREFIX + meaning.asset
+  if (meaning.kit) return kitId(meaning.kit, task.framework)
   return task.file(meaning.module)
+}
+
+function resolvedInKit(specifier) {
+  const { id, framework } = resolveInKit(specifier)
+  return id ?? { id: vendorUrl(framework), external: 'absolute' }
 }
 
 /** Something got past the inspection that has no place in the source: refuse, and say nothing about this machine. */
@@ -137,11 +146,15 @@ function locatedByText({ code, message, hint }, text, found, task, only) {
   return refusal(code, message, { source: task.source(only ?? task.entry), offset: 0, hint })
 }
 
+function exportsOf(specifier, vendor) {
+  return KIT_NAMES.some((name) => specifier === `@kit/${name}`) ? ['default'] : vendor.exports[specifier]
+}
+
 /** Vite does not know what an external module exports, so a wrong name would only fail in the browser. */
 function wrongFrameworkNames(module, logical, found, task, vendor) {
   const errors = []
   for (const { moduleRequest, entries } of module.staticImports) {
-    const exported = vendor.exports[moduleRequest.value]
+    const exported = exportsOf(moduleRequest.value, vendor)
     if (!exported) continue
     for (const { importName } of entries) {
       const name = importName.kind === 'Default' ? 'default' : importName.name
@@ -161,6 +174,7 @@ function wrongName(name, specifier, exported, logical, found, task) {
     name === 'default' ? `"${specifier}" has no default export.` : `"${specifier}" does not export "${name}".`
   const hint =
     insteadOfName(name, specifier) ??
+    (specifier.startsWith('@kit/') ? `It is the default export: import ${specifier.slice('@kit/'.length)} from "${specifier}".` : null) ??
     (name === 'default' ? `Import names: import { … } from "${specifier}".` : near.length ? `Did you mean ${near.join(' or ')}?` : `Import a name that ${specifier} exports.`)
   return refusal('PAGE_EXPORT_NOT_FOUND', message, { source, offset, hint })
 }

@@ -2,6 +2,7 @@
  * The page around the page: the document, the script that mounts the author's component, and the style sheet that loads
  * Tailwind. The document must not change the layout: a page as large as the viewport fills it exactly.
  */
+import { kitStyle } from './kit.mjs'
 
 /** Where the frameworks are served: by the Runtime, once, from their development builds (R10). */
 export const VENDOR_FILES = {
@@ -64,9 +65,9 @@ export function entryScript(framework, { asyncSetup }) {
 }
 
 /** Tailwind looks for classes in the task's own modules, each named, and nowhere else. */
-export function entryStyle(relativeFiles) {
+export function entryStyle(relativeFiles, withKit) {
   const sources = relativeFiles.map((file) => `@source ${JSON.stringify(`./${file}`)};`)
-  return ['@import "tailwindcss" source(none);', ...sources].join('\n')
+  return ['@import "tailwindcss" source(none);', ...sources, ...(withKit ? [kitStyle()] : [])].join('\n')
 }
 
 /** `frameworkFiles` are asked for along with the page's own script: found one by one, each would cost a round trip. */

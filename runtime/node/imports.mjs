@@ -4,6 +4,7 @@
  * `judge` is asked twice: of the source, where the answer can be located, and again of every id that Vite resolves.
  */
 import path from 'node:path'
+import { KIT_NAMES, KIT_VERSION } from './kit.mjs'
 import { insteadOf } from './packages.mjs'
 import { frameworkOf } from './task.mjs'
 
@@ -11,21 +12,19 @@ export const FRAMEWORK_MODULES = {
   vue: ['vue'],
   react: ['react', 'react-dom', 'react-dom/client', 'react/jsx-runtime', 'react/jsx-dev-runtime'],
 }
-/** The published runtime kit, `@kit/<Name>` (D3): none yet. */
-const KIT = new Map()
 
 const NAMES_SHOWN_MAX = 12
 const FOLDER_OF_ALIAS = { '@components/': 'components/', '@pages/': 'pages/' }
 
 /**
- * The meaning of `specifier` in the module `importer`: `{framework}`, `{module}`, `{asset}`, or `{code, message, hint}`
+ * The meaning of `specifier` in the module `importer`: `{framework}`, `{module}`, `{asset}`, `{kit}`, or `{code, message, hint}`
  * when it is refused.
  */
 export function judge(specifier, importer, task) {
   const framework = frameworkOf(importer)
   if (FRAMEWORK_MODULES[framework].includes(specifier)) return { framework: specifier }
   if (specifier.startsWith('@assets/')) return judgeAsset(specifier, task)
-  if (specifier.startsWith('@kit/')) return judgeKit(specifier)
+  if (/^@kit(?:\/|$)/.test(specifier)) return judgeKit(specifier)
   for (const [alias, folder] of Object.entries(FOLDER_OF_ALIAS)) {
     if (specifier.startsWith(alias)) return judgeModule(specifier, folder + specifier.slice(alias.length), importer, task)
   }
@@ -128,12 +127,12 @@ export function assetUrl({ asset, rest = '' }, folder) {
 
 function judgeKit(specifier) {
   const name = specifier.slice('@kit/'.length)
-  if (KIT.has(name)) return { kit: name }
-  return refused(
-    'PAGE_IMPORT_NOT_FOUND',
-    `The runtime kit has no "${name}".`,
-    'No kit component is published yet: write a component of your own and import it from @components/<Name>.',
-  )
+  if (KIT_NAMES.includes(name)) return { kit: name }
+  const bare = name.replace(/\.\w+$/, '')
+  const meant = KIT_NAMES.find((each) => each.toLowerCase() === bare.toLowerCase()) ?? nearNames(bare, KIT_NAMES)[0]
+  const hint = meant ? `Write @kit/${meant}.` : 'Import each component by its own name: import Bars from "@kit/Bars".'
+  const what = name ? `The kit has no "${name}".` : 'The kit itself is no module.'
+  return refused('PAGE_IMPORT_NOT_FOUND', what, `${hint} Kit ${KIT_VERSION} has ${KIT_NAMES.join(', ')}; anything else can be a component of the project.`)
 }
 
 const refused = (code, message, hint) => ({ code, message, hint })

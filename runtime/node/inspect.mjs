@@ -15,10 +15,10 @@ const SOURCE_CHARS_MAX = 4 * 1024 * 1024
 
 /**
  * `{paths, errors, modules, asyncSetup}`: the modules that the page uses in the order they were met, the located errors,
- * what was seen in each module (imports, exports, styles, the Vue descriptor or the syntax tree), and whether one of them awaits in its setup.
+ * what was seen in each module (imports, exports, styles, the Vue descriptor or the syntax tree), whether one of them awaits in its setup, and whether one uses the kit.
  */
 export function inspect(task) {
-  const found = { paths: [], errors: [], modules: new Map(), asyncSetup: false }
+  const found = { paths: [], errors: [], modules: new Map(), asyncSetup: false, kit: false }
   const waiting = [task.entry]
   const met = new Set(waiting)
   while (waiting.length) {
@@ -34,7 +34,8 @@ export function inspect(task) {
       ...seen.assets.map((use) => ({ ...judgeAddress(use.specifier, task), offset: use.offset })),
       ...seen.strays.map((use) => ({ ...judgeStray(use.address, task), offset: use.offset })),
     ]
-    for (const { code, message, hint, offset, module } of meanings) {
+    for (const { code, message, hint, offset, module, kit } of meanings) {
+      found.kit ||= kit !== undefined
       if (code) found.errors.push(refusal(code, message, { source, offset, hint }))
       else if (module && !met.has(module)) {
         met.add(module)

@@ -49,7 +49,7 @@ function scriptError(error, message, source, task, found) {
   if (error.code === 'ILLEGAL_REASSIGNMENT') return reassigned(message, source, found.modules.get(source.path))
   if (found.modules.get(source.path)?.descriptor) return compiledError(error, message, source, found.modules.get(source.path))
   if (!error.loc?.line) return refusal('PAGE_COMPILE_FAILED', message, { source, offset: 0, plugin: error.plugin })
-  const marked = source.path.endsWith('.tsx') ? markJsx(source, found.modules.get(source.path).program, task).code : source.text
+  const marked = source.path.endsWith('.tsx') ? markJsx(source, found.modules.get(source.path), task).code : source.text
   const before = unmarked(marked.split('\n')[error.loc.line - 1]?.slice(0, error.loc.column ?? 0) ?? '')
   const offset = source.offsetOf(error.loc.line, before.length + 1)
   return refusal('PAGE_SCRIPT_SYNTAX', message, { source, offset, plugin: error.plugin })

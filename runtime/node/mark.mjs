@@ -1,10 +1,12 @@
 /**
  * Ties what is painted to what was written: every plain element carries `data-pg-loc="pages/x.vue:12:5"`, so that a
  * finding of the render can name its line (R10). Components get none: an attribute there would be a prop.
+ * Those of the kit hand it on to their own outermost element.
  *
  * On the way, `@assets/<file>` in static attributes becomes the address of the asset.
  */
 import MagicString from 'magic-string'
+import { kitTags } from './kit.mjs'
 import { assetFolder, assetUrl, judgeAddress } from './imports.mjs'
 import { walk } from './inspect_script.mjs'
 import { withAssetUrls } from './inspect_template.mjs'
@@ -18,9 +20,10 @@ const SIMPLE_EXPRESSION = 4
 const ATTRIBUTE = 6
 const DIRECTIVE = 7
 const PLAIN_ELEMENT = 0
+const COMPONENT = 1
 
 /** A node transform for the Vue template compiler. */
-export function vueMarks(task) {
+export function vueMarks(task, found) {
   return (node, context) => {
     if (node.type !== ELEMENT) return
     for (const prop of node.props) {
@@ -29,14 +32,19 @@ export function vueMarks(task) {
       const name = prop.type === ATTRIBUTE ? prop.name : 'style'
       held.content = withAssetUrls(name, held.content, (address) => urlOf(address, task))
     }
-    if (node.tagType !== PLAIN_ELEMENT) return
     const logical = task.logicalOf(context.filename)
-    if (!logical || node.props.some((p) => p.type === ATTRIBUTE && p.name === LOCATION_ATTRIBUTE)) return
+    if (!isMarked(node, found.modules.get(logical))) return
+    if (node.props.some((p) => p.type === ATTRIBUTE && p.name === LOCATION_ATTRIBUTE)) return
     const { line, column } = node.loc.start
     const content = `${logical}:${line}:${column}`
     const value = { type: TEXT, content, loc: node.loc }
     node.props.push({ type: ATTRIBUTE, name: LOCATION_ATTRIBUTE, nameLoc: node.loc, value, loc: node.loc })
   }
+}
+
+function isMarked(node, seen) {
+  if (!seen) return false
+  return node.tagType === PLAIN_ELEMENT || (node.tagType === COMPONENT && kitTags(seen.imports).has(node.tag))
 }
 
 /** A written style has become an object expression by now. */
@@ -45,18 +53,19 @@ function staticStyle(prop) {
   return prop.exp?.type === SIMPLE_EXPRESSION ? prop.exp : null
 }
 
-/** `{code, map}` of a TSX source with its host elements marked; `program` is its syntax tree. */
-export function markJsx(source, program, task) {
+/** `{code, map}` of a TSX source with its host elements marked; `seen` is what the inspection saw. */
+export function markJsx(source, seen, task) {
   const text = new MagicString(source.text)
-  walk(program, (node) => {
-    if (node.type === 'JSXOpeningElement') markHostElement(node, source, task, text)
+  const ofKit = kitTags(seen.imports)
+  walk(seen.program, (node) => {
+    if (node.type === 'JSXOpeningElement') markElement(node, source, task, text, ofKit)
     return true
   })
   return { code: text.toString(), map: text.generateMap({ hires: 'boundary', source: task.file(source.path) }) }
 }
 
-function markHostElement(node, source, task, text) {
-  if (node.name.type !== 'JSXIdentifier' || !/^[a-z]/.test(node.name.name)) return
+function markElement(node, source, task, text, ofKit) {
+  if (node.name.type !== 'JSXIdentifier' || !(/^[a-z]/.test(node.name.name) || ofKit.has(node.name.name))) return
   for (const attribute of node.attributes) {
     if (attribute.type !== 'JSXAttribute' || attribute.value?.type !== 'Literal') continue
     const value = attribute.value.value

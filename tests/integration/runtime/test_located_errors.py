@@ -152,7 +152,14 @@ CASES = {
         'import { ref } from "vue"\nref()', "PAGE_IMPORT_NOT_ALLOWED", 1, "react, react-dom", file="pages/p.tsx"
     ),
     "style sheet": Case(vue('import "./page.css"'), "PAGE_IMPORT_NOT_ALLOWED", 2, "neither a component nor a page"),
-    "kit": Case(vue('import C from "@kit/Chart"'), "PAGE_IMPORT_NOT_FOUND", 2, "No kit component is published yet"),
+    "kit": Case(vue('import C from "@kit/Chart"'), "PAGE_IMPORT_NOT_FOUND", 2, "Kit 1.0 has Bars, Callout"),
+    "kit name": Case(vue('import T from "@kit/table.vue"'), "PAGE_IMPORT_NOT_FOUND", 2, "Write @kit/Table."),
+    "kit export": Case(
+        vue('import { Bars } from "@kit/Bars"', '<Bars :rows="[]"/>'),
+        "PAGE_EXPORT_NOT_FOUND",
+        2,
+        'import Bars from "@kit/Bars"',
+    ),
     "missing page": Case(vue('import P from "@pages/other.vue"'), "PAGE_IMPORT_NOT_FOUND", 2, "Create the page first"),
     "import in a component": Case(
         vue('import B from "@components/B.vue"'),
