@@ -13,7 +13,7 @@ person can use, with the status that a program expects.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -43,6 +43,7 @@ _KEYS_WAIT = aiohttp.ClientTimeout(total=5.0, connect=2.0)
 _ASSET_WAIT = aiohttp.ClientTimeout(total=120.0, connect=5.0, sock_read=30.0)
 _READ_WAIT_S = 20.0
 _CHUNK_BYTES = 64 * 1024
+_PASSED_ON = ("Accept-Ranges", "Content-Range", "ETag")  # a player seeks by these
 
 _COMMON = {
     "X-Content-Type-Options": "nosniff",
@@ -210,17 +211,19 @@ async def _compiled_file(request: web.Request, token: str, artifact_id: str, nam
 
 
 async def _asset(request: web.Request, token: str, artifact_id: str) -> web.StreamResponse:
-    """An asset's bytes as they come from a Backend: its type, its length, nothing else of its answer."""
+    """An asset's bytes as they come from a Backend, all or the part asked for: its type, its length, nothing else."""
     part_id = _part_id(request, artifact_id)
     if part_id is None:
         return nothing_here()
+    part = {name: request.headers[name] for name in ("Range", "If-Range") if name in request.headers}
     got = await request.app[_BACKENDS].first(
-        lambda url: _open_asset(request.app[_SESSION], url, part_id, request.match_info["name"], token)
+        lambda url: _open_asset(request.app[_SESSION], url, part_id, request.match_info["name"], token, part)
     )
     async with got:
-        if got.status != 200:
+        if got.status == 404:
             return nothing_here()
-        answer = web.StreamResponse(headers=ASSET_HEADERS)
+        passed = {name: got.headers[name] for name in _PASSED_ON if name in got.headers}
+        answer = web.StreamResponse(status=got.status, headers={**ASSET_HEADERS, **passed})
         answer.content_type = got.content_type
         answer.content_length = got.content_length
         await answer.prepare(request)
@@ -237,17 +240,17 @@ async def _asset(request: web.Request, token: str, artifact_id: str) -> web.Stre
 
 
 async def _open_asset(
-    session: aiohttp.ClientSession, backend_url: str, artifact_id: str, name: str, token: str
+    session: aiohttp.ClientSession, backend_url: str, artifact_id: str, name: str, token: str, part: Mapping[str, str]
 ) -> aiohttp.ClientResponse:
-    """The begun answer of one Backend, 200 or 404; the caller closes it. Raises `SourceUnavailable`."""
+    """The begun answer of one Backend, with bytes or without; the caller closes it. Raises `SourceUnavailable`."""
     artifact, asset = quote(artifact_id, safe=""), quote(name, safe="")
     url = f"{backend_url}/internal/runtime/preview-artifacts/{artifact}/assets/{asset}"
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {**part, "Authorization": f"Bearer {token}"}
     try:
         got = await session.get(url, headers=headers, timeout=_ASSET_WAIT, allow_redirects=False)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise SourceUnavailable(f"the Backend cannot be read ({type(error).__name__})") from error
-    if got.status not in (200, 404):
+    if got.status not in (200, 206, 404, 416):
         got.release()
         raise SourceUnavailable(f"the Backend answered {got.status} for an asset")
     return got

@@ -67,7 +67,7 @@ class StoredAsset:
 
 @dataclass(frozen=True)
 class OpenObject:
-    """An object that is being read. `chunks` may be consumed once."""
+    """An object that is being read, of `size_bytes` as a whole. `chunks` may be consumed once."""
 
     size_bytes: int
     chunks: AsyncIterator[bytes]
@@ -130,13 +130,22 @@ class Objects:
         """A whole object; for small ones. Raises `ObjectMissing`."""
         return b"".join([chunk async for chunk in (await self.open(key)).chunks])
 
-    async def open(self, key: str) -> OpenObject:
-        """Begin to read an object. Raises `ObjectMissing`."""
+    async def open(self, key: str, part: range | None = None) -> OpenObject:
+        """Begin to read an object, or a `part` of its bytes, which must lie inside. Raises `ObjectMissing`."""
+        options: obstore.GetOptions | None = {"range": (part.start, part.stop)} if part else None
         try:
-            found = await self._call("reading", obstore.get, self._store, key)
+            found = await self._call("reading", obstore.get, self._store, key, options=options)
         except FileNotFoundError:
             raise ObjectMissing(key) from None
         return OpenObject(size_bytes=found.meta["size"], chunks=self._chunks(found))
+
+    async def size_bytes(self, key: str) -> int:
+        """How large an object is, without reading it. Raises `ObjectMissing`."""
+        try:
+            found = await self._call("looking", obstore.head, self._store, key)
+        except FileNotFoundError:
+            raise ObjectMissing(key) from None
+        return int(found["size"])
 
     async def delete(self, key: str) -> None:
         """Remove an object; one that is not there is fine."""

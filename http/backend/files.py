@@ -6,6 +6,7 @@ and put into the object store once it is whole. A cut-off upload leaves nothing 
 
 import asyncio
 import hashlib
+import re
 import tempfile
 import unicodedata
 from collections.abc import AsyncIterator
@@ -46,6 +47,7 @@ MEDIA_TYPES: dict[str, str] = {
     ".txt": "text/plain",
 }
 # These mean something in a path, an import, a query or a shell; a name that is shown and imported needs none of them.
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 _NOT_IN_NAMES = frozenset("/\\?#%\"'`<>|:*\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NOT_IN_NAMES_CATEGORIES = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
 
@@ -110,11 +112,14 @@ async def send_object(
 ) -> web.StreamResponse:
     """Answer with an object. Its address may show newer bytes later, so a browser asks again by the ETag.
 
+    A part of it for who asks for one: browsers look into videos that way, and cannot seek without.
+
     Raises `ObjectMissing` before anything was sent. A store that fails later cuts the connection: a short body must not
     look whole.
     """
     headers = {
         "ETag": f'"{sha256}"',
+        "Accept-Ranges": "bytes",
         "Cache-Control": "private, no-cache",
         "X-Content-Type-Options": "nosniff",
         # Uploaded files are strangers' content at our own address: never a page with rights, an SVG neither (X6).
@@ -123,11 +128,37 @@ async def send_object(
     }
     if f'"{sha256}"' in request.headers.get("If-None-Match", ""):
         return web.Response(status=304, headers=headers)
-    found = await objects.open(key)
+    part = None
+    if request.headers.get("Range") and request.headers.get("If-Range", f'"{sha256}"') == f'"{sha256}"':
+        size_bytes = await objects.size_bytes(key)
+        part = asked_part(request.headers["Range"], size_bytes)
+        if part is not None and not part:
+            return web.Response(status=416, headers={**headers, "Content-Range": f"bytes */{size_bytes}"})
+    found = await objects.open(key, part)
     answer = web.StreamResponse(headers={**headers, "Content-Type": media_type})
     answer.content_length = found.size_bytes
+    if part is not None:
+        answer.set_status(206)
+        answer.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{found.size_bytes}"
+        answer.content_length = len(part)
     await answer.prepare(request)
     async for chunk in found.chunks:
         await answer.write(chunk)
     await answer.write_eof()
     return answer
+
+
+def asked_part(header: str, size_bytes: int) -> range | None:
+    """The bytes that a Range header asks for: empty when there are none such, None when all are to be sent. Pure.
+
+    Several ranges, other units and what is malformed are answered with everything, as HTTP wants it.
+    """
+    asked = _RANGE.fullmatch(header.strip())
+    if asked is None or not any(asked.groups()):
+        return None
+    first, last = asked.groups()
+    if not first:
+        return range(max(0, size_bytes - int(last)), size_bytes)
+    if last and int(last) < int(first):
+        return None
+    return range(int(first), min(int(last) + 1, size_bytes) if last else size_bytes)

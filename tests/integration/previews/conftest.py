@@ -45,6 +45,7 @@ class Stage:
     artifacts: PreviewArtifacts
     state: MemoryState
     tickets: Tickets
+    parts: SimpleNamespace  # the Backend's
 
     async def open(
         self, sources: Mapping[str, str], *, notes: str = "", height_px: int | None = 720, page: int = 0
@@ -127,7 +128,7 @@ async def stage(system: RuntimeSystem, sqlite_url: str, rsa_key: rsa.RSAPrivateK
     system.registry = numbers
     await runtime.start_server()
     async with aiohttp.ClientSession() as http:
-        yield Stage(system, backend, runtime, http, world, artifacts, state, tickets)
+        yield Stage(system, backend, runtime, http, world, artifacts, state, tickets, parts)
     await runtime.close()
     await backend.close()
     await db.close()

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives.asymmetric import rsa
 from prometheus_client import CollectorRegistry
 
+from pagegate.actors.signing_keys import VerifyingKey
+from pagegate.actors.tickets import Tickets
 from pagegate.http.runtime import runtime_app
 from tests.integration.previews.conftest import LOGO, Stage
 
@@ -32,6 +35,59 @@ def deck_of(text: str) -> list[dict[str, Any]]:
     assert found is not None
     deck: list[dict[str, Any]] = json.loads(found[1])
     return deck
+
+
+class CountingTickets(Tickets):
+    """Knows how often its key set was read."""
+
+    reads = 0
+
+    def jwks(self) -> dict[str, Any]:
+        self.reads += 1
+        return super().jwks()
+
+
+async def test_a_rotation_is_followed_over_the_wire_and_made_up_keys_cost_the_backend_nothing(
+    stage: Stage, rsa_key: rsa.RSAPrivateKey
+) -> None:
+    """K2, K3, case 47."""
+    before = await stage.open(DECK)
+    assert (await stage.get(before.url))[0] == 200
+    next_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    rotated = CountingTickets(next_key, "k2", previous=[VerifyingKey("k1", rsa_key.public_key(), "")])
+    stage.parts.tickets = stage.tickets = rotated
+    after = await stage.open({"later.vue": COSTS})
+    assert [(await stage.get(opened.url))[0] for opened in (after, before)] == [200, 200]
+    assert rotated.reads == 1
+
+    began_s = asyncio.get_running_loop().time()
+    url = str(stage.runtime.make_url("/previews/"))
+    for number in range(100):
+        forged = Tickets(next_key, f"made-up-{number}").issue(after.artifact_id, use="preview")
+        assert (await stage.get(f"{url}{forged}/"))[0] == 401
+    assert rotated.reads <= 2 + (asyncio.get_running_loop().time() - began_s) / 5
+    assert (await stage.get(after.url))[0] == 200
+
+
+async def test_a_part_of_an_asset_is_sent_to_who_asks_for_one(stage: Stage) -> None:
+    """A browser cannot seek in a video otherwise."""
+    opened = await stage.open({"film.vue": COSTS})
+    url = f"{opened.url}pages/0/assets/logo%201.svg"
+    size = len(LOGO)
+    for asked, status, told, body in (
+        ("bytes=0-", 206, f"bytes 0-{size - 1}/{size}", LOGO),
+        ("bytes=5-9", 206, f"bytes 5-9/{size}", LOGO[5:10]),
+        ("bytes=-7", 206, f"bytes {size - 7}-{size - 1}/{size}", LOGO[-7:]),
+        ("bytes=9999-", 416, f"bytes */{size}", b""),
+        ("lines=1-2", 200, None, LOGO),
+    ):
+        async with stage.http.get(url, headers={"Range": asked}) as answer:
+            assert (answer.status, answer.headers.get("Content-Range"), await answer.read()) == (status, told, body)
+            etag = answer.headers["ETag"]
+            assert answer.headers["Accept-Ranges"] == "bytes"
+    for condition, status in ((etag, 206), ('"older"', 200)):
+        async with stage.http.get(url, headers={"Range": "bytes=1-2", "If-Range": condition}) as answer:
+            assert answer.status == status
 
 
 async def test_a_person_with_the_link_sees_host_page_script_style_and_asset(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -268,14 +269,23 @@ async def test_caller_that_goes_away_cancels_its_compile(door: Door) -> None:
 async def test_light_tool_is_asked_over_the_wire_with_and_without_a_file(door: Door) -> None:
     """V9. The answer comes from the worker; the file arrives in pieces, and is all there before the tool starts."""
 
-    async def chunks() -> AsyncIterator[bytes]:
+    async def drawing() -> AsyncIterator[bytes]:
+        yield b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 30 20'><!--"
         for _ in range(40):
-            yield bytes(100_000)
+            yield b"." * 100_000
+        yield b"--></svg>"
 
-    request = LightRequest(task_id="l1", input={"text": "季度"})
-    for file in (None, chunks()):
-        answer = await run_light(door.session, door.url, "asset-ratio", request, file, timeout_s=60)
-        assert answer.timings.compile_ms > 0
+    request = LightRequest(task_id="l1", input={"media_type": "image/svg+xml"})
+    without = await run_light(door.session, door.url, "asset-ratio", request, None, timeout_s=60)
+    assert (without.ok, [error.code for error in without.errors]) == (False, ["ASSET_UNREADABLE"])
+    measured = await run_light(door.session, door.url, "asset-ratio", request, drawing(), timeout_s=60)
+    assert (measured.ok, measured.errors, measured.result["ratio"]) == (True, [], 1.5)
+
+    source = "<template>\n<h1>季度</h1>\n</template>\n"
+    asked = LightRequest(task_id="l2", input={"action": "list", "path": "pages/p.vue", "source": source})
+    listed = await run_light(door.session, door.url, "visual-edit", asked, None, timeout_s=60)
+    assert listed.ok, listed.errors
+    assert "季度" in json.dumps(listed.result, ensure_ascii=False)
 
 
 async def test_light_request_without_its_file_or_with_too_much_of_it_is_refused(door: Door) -> None:

@@ -67,6 +67,10 @@ async def test_a_file_is_written_and_read_as_a_stream(objects: Objects, tmp_path
     pieces = [piece async for piece in found.chunks]
     assert found.size_bytes == len(content) == 20 * MIB
     assert b"".join(pieces) == content
+    assert await objects.size_bytes("builds/1") == len(content)
+    part = await objects.open("builds/1", range(MIB, 3 * MIB + 7))
+    assert part.size_bytes == len(content)
+    assert b"".join([piece async for piece in part.chunks]) == content[MIB : 3 * MIB + 7]
 
 
 async def test_what_is_not_there_is_missing_and_may_be_deleted(objects: Objects) -> None:
