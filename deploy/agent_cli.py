@@ -1,4 +1,4 @@
-"""The commands about runs of the built-in agent: `agent`, `diagnose`, `secrets rewrap`. Words and options only."""
+"""The commands about agents: `agent`, `mcp`, `diagnose`, `secrets rewrap`. Words and options only."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ secrets_app = typer.Typer(help="Stored secrets of a running server.", no_args_is
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(agent)
+    app.command()(mcp)
     app.command()(diagnose)
     app.add_typer(secrets_app, name="secrets")
 
@@ -40,6 +41,21 @@ def agent(
 
     server = _server(url, token, data)
     raise typer.Exit(run_agent(prompt, server, project=project, session=session, use=credential, as_json=as_json))
+
+
+def mcp(
+    project: Annotated[int, typer.Option(min=1, help="The project that the agent works on.")],
+    url: Url = None,
+    token: Token = None,
+    data: Data = Path("data"),
+) -> None:
+    """Let a coding agent use a running server's tools: MCP over stdin and stdout. The agent starts this command.
+
+    Over HTTP the same tools are at /projects/PROJECT/mcp of the server.
+    """
+    from pagegate.deploy.mcp_stdio import serve_mcp
+
+    raise typer.Exit(serve_mcp(_server(url, token, data), project))
 
 
 def diagnose(

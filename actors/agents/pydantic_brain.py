@@ -6,7 +6,7 @@ job carries each out. Import it late: the library is large. Keeps nothing betwee
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ from pagegate.actors.agents.providers import end_of, sees, unwrapped
 from pagegate.actors.agents.tools import ApplyPageEdits, CreateProjectPage
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import LeaseLost
-from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable
+from pagegate.storage.objects import Objects
 
 log = structlog.get_logger()
 
@@ -229,22 +229,11 @@ async def get_verdict(ctx: RunContext[Place], page: str) -> Any:
     place = ctx.deps
     async with place.db.read() as tx:
         verdict = await reading.get_verdict(tx, place.asked.project_id, place.asked.run_id, page)
-    png = await picture_of(place.objects, verdict)
-    verdict = {key: value for key, value in verdict.items() if key not in {"picture_key", "timings_ms"}}
+    png = await reading.picture_of(place.objects, verdict)
+    verdict = reading.without_keys(verdict)
     if png is None or not place.sees:
         return verdict
     return ToolReturn(
         return_value=verdict,
         content=[f"What the page {page} looked like when it was checked:", BinaryContent(png, media_type="image/png")],
     )
-
-
-async def picture_of(objects: Objects, verdict: Mapping[str, Any]) -> bytes | None:
-    """The bytes of a verdict's picture; None when there is none, or the store is away: a verdict stands without."""
-    key = verdict.get("picture_key")
-    if not isinstance(key, str):
-        return None
-    try:
-        return await objects.get(key)
-    except (ObjectMissing, ObjectStoreUnavailable):
-        return None

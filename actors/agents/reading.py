@@ -11,6 +11,7 @@ from pagegate.storage import pages, tool_calls
 from pagegate.storage.assets import list_assets
 from pagegate.storage.components import load_component_sources
 from pagegate.storage.engine import Tx
+from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable
 
 _NOT_FOR_MODELS = {"picture_key", "timings_ms"}
 
@@ -80,9 +81,25 @@ async def get_verdict(tx: Tx, project_id: int, run_id: int | None, page_code: st
     }
 
 
+async def picture_of(objects: Objects, verdict: Mapping[str, Any]) -> bytes | None:
+    """The bytes of a verdict's picture; None when there is none, or the store is away: a verdict stands without."""
+    key = verdict.get("picture_key")
+    if not isinstance(key, str):
+        return None
+    try:
+        return await objects.get(key)
+    except (ObjectMissing, ObjectStoreUnavailable):
+        return None
+
+
+def without_keys(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result without what is ours to know."""
+    return {key: value for key, value in result.items() if key not in _NOT_FOR_MODELS}
+
+
 def told_to_model(result: Mapping[str, Any] | None, state: str) -> dict[str, Any]:
     """A call's result in the words for a model: first whether anything was saved, then why and what to do (A11)."""
-    said = {key: value for key, value in (result or {}).items() if key not in _NOT_FOR_MODELS}
+    said = without_keys(result or {})
     saved = state == "succeeded"
     if "next" not in said:
         said["next"] = said.pop("hint", "") or ("" if saved else "Nothing was saved by this call.")

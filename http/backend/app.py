@@ -24,6 +24,7 @@ from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
 from pagegate.http.backend.jobs import jobs
 from pagegate.http.backend.lanes import lanes
+from pagegate.http.backend.mcp_door import mcp_door
 from pagegate.http.backend.model_credentials import model_credentials
 from pagegate.http.backend.openapi import describe
 from pagegate.http.backend.pages import pages
@@ -72,6 +73,7 @@ NOUNS = (
     tool_calls,
     runs,
     agent_runs,
+    mcp_door,
     model_credentials,
     pages,
     screenshots,

@@ -37,6 +37,7 @@ class ApiLimits:
     asset_bytes_max: int = 20 * MIB
     upload_wait_s: float = 300.0
     streams_max: int = 200
+    mcp_wait_s: float = 50.0  # of the 60 s that A9 allows and after which most clients give up
     screenshot_active_jobs_max: int = 256  # PAGE_SCREENSHOT_MAX_ACTIVE_JOBS
     screenshot_group_max: int = 64  # PAGE_SCREENSHOT_MAX_GROUP_SIZE
 

@@ -121,7 +121,7 @@ HEAVY = ("pydantic", "aiohttp", "sqlalchemy", "playwright", "PIL")
     ("module", "absent"),
     [
         ("pagegate.deploy.lite", HEAVY),
-        ("pagegate.deploy.backend_process", ("playwright", "PIL", "pydantic_ai", "openai", "anthropic")),
+        ("pagegate.deploy.backend_process", ("playwright", "PIL", "pydantic_ai", "openai", "anthropic", "mcp")),
         ("pagegate.deploy.runtime_process", ("playwright", "PIL", "sqlalchemy")),
         ("pagegate.deploy.renderer_process", ("sqlalchemy", "alembic")),
     ],

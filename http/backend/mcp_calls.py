@@ -1,0 +1,217 @@
+"""What an MCP client may call: the tools of the built-in agent, through the same actors and the one queue (A9).
+
+Owns the tools' names and schemas, and the wait. A writing call is a run of its own with a batch of one: it is followed
+for a while, then answered with a handle for `get_verdict`; the check goes on whether anybody waits or not. Looking
+tools answer what the built-in agent's answer. Knows nothing of MCP itself: `mcp_server.py` speaks it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import ValidationError
+
+from pagegate.actors.agents import reading
+from pagegate.actors.agents.instructions import DOCS
+from pagegate.actors.agents.runs import StartApiRun
+from pagegate.actors.agents.tools import (
+    ApplyPageEdits,
+    Arguments,
+    CreateProjectPage,
+    PageCode,
+    parse_tool_call,
+    refuse_step,
+)
+from pagegate.http.backend.auth import project_of
+from pagegate.http.backend.errors import ApiError, invalid
+from pagegate.http.backend.models import Id, ProjectParams
+from pagegate.http.backend.routes import Call, Nothing
+from pagegate.http.backend.tool_calls import IdempotencyKey
+from pagegate.storage import runs
+from pagegate.storage.engine import DatabaseUnavailable, Tx
+
+POLL_S = 1.0  # for what other replicas do, and for wake-ups that were lost
+TELL_EVERY_S = 5.0  # many clients give up on a call that says nothing
+_CALL_ID = "call"  # a batch of one needs no name, and the same call with the same key must be the same request
+
+R = TypeVar("R")
+Ask = Call[ProjectParams, Nothing]
+Tell = Callable[[float, str], Awaitable[None]]  # seconds waited so far, and what is being done
+
+
+class CreateOnce(CreateProjectPage):
+    idempotency_key: IdempotencyKey | None = None
+
+
+class EditOnce(ApplyPageEdits):
+    idempotency_key: IdempotencyKey | None = None
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class OfPage(Arguments):
+    page: PageCode
+
+
+class OfVerdict(Arguments):
+    page: PageCode
+    run_id: Id | None = None
+
+
+@dataclass(frozen=True)
+class Tool:
+    arguments: type[Arguments]
+    kind: Literal["looks", "creates", "edits"]
+    more: str = ""
+
+    def description(self, name: str) -> str:
+        return f"{DOCS[name]} {self.more}".strip()
+
+
+_WAITS = (
+    "Waits for the verdict; when that takes long you get `status: pending` and a `run_id` to call get_verdict with. "
+    "The same `idempotency_key` and arguments again are answered from the first call, not checked twice."
+)
+TOOLS: Mapping[str, Tool] = {
+    "list_project_pages": Tool(NoArguments, "looks"),
+    "get_page_content": Tool(OfPage, "looks"),
+    "list_workspace_components": Tool(NoArguments, "looks"),
+    "create_project_page": Tool(CreateOnce, "creates", _WAITS),
+    "apply_page_edits": Tool(EditOnce, "edits", _WAITS),
+    "get_verdict": Tool(
+        OfVerdict, "looks", "Give the `run_id` of a call to see its verdict, and to wait for one that is pending."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """A call's answer: the words, and the picture (PNG) where there is one to see."""
+
+    said: dict[str, Any]
+    png: bytes | None = None
+    is_error: bool = False
+
+
+async def carry_out(call: Ask, name: str, given: Mapping[str, Any], tell: Tell) -> Told:
+    """One call of a tool. Raises `ApiError` and what is in the table of refusals (`errors.py`)."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise ApiError("TOOL_UNKNOWN", f"There is no tool {name!r}.", f"The tools are {', '.join(TOOLS)}.")
+    try:
+        asked = tool.arguments.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+    project_id = call.params.project_id
+    async with call.parts.db.read() as tx:
+        await project_of(tx, call.user, project_id, need="viewer" if tool.kind == "looks" else "editor")
+    match asked:
+        case CreateOnce() | EditOnce():
+            return await _write(call, name, asked, tell)
+        case OfVerdict():
+            return await _verdict(call, asked, tell)
+    async with call.parts.db.read() as tx:
+        match asked:
+            case OfPage():
+                said = await reading.get_page_content(tx, project_id, asked.page)
+            case _ if name == "list_project_pages":
+                said = await reading.list_project_pages(tx, project_id)
+            case _:
+                said = await reading.list_workspace_components(tx, project_id)
+    return Told(said, is_error="error" in said)
+
+
+async def _write(call: Ask, name: str, asked: CreateOnce | EditOnce, tell: Tell) -> Told:
+    limits = call.parts.limits
+    arguments = asked.model_dump(exclude={"idempotency_key"})
+    step = (parse_tool_call(_CALL_ID, name, arguments),)
+    refuse_step(step, batch_size_max=1, source_bytes_max=limits.source_bytes_max)
+    started = await call.ask_runs(StartApiRun(call.user.user_id, call.params.project_id, step, asked.idempotency_key))
+    run_id = started.run_id
+    page = asked.page if isinstance(asked, EditOnce) else asked.code or ""
+
+    async def look(tx: Tx) -> runs.ToolCall | None:
+        nonlocal page
+        made = (await runs.list_tool_calls(tx, run_id))[0]
+        page = made.page_code or page
+        return made if made.status != "pending" else None
+
+    ended = await _wait(call, run_id, look, tell)
+    if ended is None:
+        return Told(_handle(run_id, page))
+    told = reading.told_to_model(ended.result, ended.status)
+    return Told({**told, "run_id": run_id})
+
+
+async def _verdict(call: Ask, asked: OfVerdict, tell: Tell) -> Told:
+    project_id, run_id = call.params.project_id, asked.run_id
+
+    async def look(tx: Tx) -> dict[str, Any] | None:
+        verdict = await reading.get_verdict(tx, project_id, run_id, asked.page)
+        return verdict if verdict.get("status") != "pending" or run_id is None else None
+
+    if run_id is not None:
+        async with call.parts.db.read() as tx:
+            try:
+                run = await runs.get_run(tx, run_id)
+            except runs.RunNotFound:
+                run = None
+        if run is None or run.project_id != project_id:
+            raise ApiError("RUN_NOT_FOUND", f"The project has no run {run_id}.", "Leave run_id out for saved pages.")
+        verdict = await _wait(call, run_id, look, tell)
+    else:
+        async with call.parts.db.read() as tx:
+            verdict = await look(tx)
+    if verdict is None:
+        return Told(_handle(run_id, asked.page))
+    png = await reading.picture_of(call.parts.objects, verdict)
+    return Told(reading.without_keys(verdict), png, is_error="error" in verdict)
+
+
+async def _wait(call: Ask, run_id: int, look: Callable[[Tx], Awaitable[R | None]], tell: Tell) -> R | None:
+    """What `look` finds, as soon as it does; None when it takes too long or this process stops."""
+    feed, loop = call.parts.feed, asyncio.get_running_loop()
+    began_s, told_s, doing, after = loop.time(), -TELL_EVERY_S, "", 0
+    # Where too many are waiting already, nobody is refused: the handle comes at once.
+    wait_s = call.parts.limits.mcp_wait_s if feed.streams < call.parts.limits.streams_max else 0.0
+    with feed.subscribe(run_id) as subscription:
+        while True:
+            subscription.quiet()
+            try:
+                async with call.parts.db.read() as tx:
+                    if (found := await look(tx)) is not None:
+                        return found
+                    events = await runs.list_events(tx, run_id, after, 200)
+            except DatabaseUnavailable:
+                events = []  # the job goes on with its own patience; so does who waits for it
+            waited_s = loop.time() - began_s
+            if waited_s >= wait_s or feed.closed:
+                return None
+            before = doing
+            for event in events:
+                doing, after = _doing(event) or doing, event.index
+            if doing != before or waited_s - told_s >= TELL_EVERY_S:
+                told_s = waited_s
+                await tell(waited_s, doing or "waits for its turn")
+            await subscription.news(min(POLL_S, wait_s - waited_s))
+
+
+def _doing(event: runs.RunEvent) -> str:
+    if event.kind != "tool.progress":
+        return ""
+    said = event.data
+    if said.get("stage") == "waiting":
+        return f"{said.get('page_code')}: waits ({said.get('code')}), attempt {said.get('attempt')}"
+    return f"{said.get('page_code')}: {said.get('stage')}"
+
+
+def _handle(run_id: int | None, page: str) -> dict[str, Any]:
+    return {
+        "status": "pending",
+        "page_code": page,
+        "run_id": run_id,
+        "next": f"The check goes on. Call get_verdict with page {page!r} and run_id {run_id}; do not submit again.",
+    }
