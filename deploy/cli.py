@@ -117,6 +117,33 @@ def preview(
 
 
 @app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of pages, or one with pages/ in it.")],
+    out: Annotated[Path, typer.Option(help="The zip to write.")] = Path("site.zip"),
+    canvas: Annotated[str, typer.Option(help="1280x720, or 1280xauto for pages of their own height.")] = "1280x720",
+    project: Annotated[
+        Path | None, typer.Option(help="Where components/, assets/ and pages/ are. Default: beside the pages.")
+    ] = None,
+    clean_routes: Annotated[bool, typer.Option(help="A folder for each page (/code/) instead of /#code.")] = False,
+) -> None:
+    """Build the pages of a folder as a site in a zip; any static server can serve it. Nothing needs to run beforehand.
+
+    Exit code 0: the zip is there. 1: a page is refused. 2: the machine failed, or the command makes no sense.
+    """
+    from pagegate.deploy.build import run_build
+    from pagegate.deploy.pages import BadArguments
+
+    try:
+        routes: Literal["hash", "clean"] = "clean" if clean_routes else "hash"
+        code = run_build(folder, out=out, canvas=canvas, project=project, routes=routes)
+    except BadArguments as bad:
+        for problem in bad.problems:
+            typer.echo(f"pagegate build: {problem}", err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    raise typer.Exit(code)
+
+
+@app.command()
 def lite(
     data: Data = Path("data"),
     host: Annotated[str, typer.Option(help="Where the Backend listens.")] = "127.0.0.1",

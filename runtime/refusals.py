@@ -82,3 +82,11 @@ class BackendNotAllowed(CompileUnavailable):
     code = "RUNTIME_BACKEND_NOT_ALLOWED"
     status = 403
     hint = "Start the Runtime with this Backend's internal address among those it may fetch from."
+
+
+class BuildAssetMissing(CompileUnavailable):
+    """The bytes of an asset that a build needs are not there any more (B3)."""
+
+    code = "PROJECT_BUILD_ASSET_MISSING"
+    status = 502
+    hint = "Upload the asset again, then build again."

@@ -342,6 +342,7 @@ class ViteSlot(Actor):
             say.info(task.events.placed, ms=clock.lap_ms())
             running.began = True
             answer = await worker.run({"id": task.task_id, **order})
+            await task.collect(folder, answer)
         compile_ms = clock.lap_ms()
         say.info(task.events.worked, ms=compile_ms, errors=len(answer.errors), worker=worker.pid, **answer.timings)
         return task.result(answer, CompileTimings(fetch_ms=fetch_ms, compile_ms=compile_ms))

@@ -69,6 +69,9 @@ class SlotTask(ABC, Generic[T]):
     async def order(self, folder: Path) -> Mapping[str, Any]:
         """What the worker is asked, apart from the id; `folder` is the task's own. Raises `CompileUnavailable`."""
 
+    async def collect(self, folder: Path, answer: WorkerAnswer) -> None:
+        """Take what the worker left in the task's folder, before that is removed."""
+
     @abstractmethod
     def result(self, answer: WorkerAnswer, timings: CompileTimings) -> T:
         """The task's result out of the worker's answer. `timings` has no `wait_ms` yet; see `waited`."""

@@ -74,14 +74,14 @@ function config(task, found, vendor, tailwind) {
     publicDir: false,
     css: { postcss: {} },
     logLevel: 'silent',
-    mode: 'development',
+    mode: task.production ? 'production' : 'development',
     plugins: [first, ...tailwind, afterTailwind, ...framework(task, found), last],
     build: {
       write: false,
       target: 'esnext',
-      minify: false,
-      cssMinify: false,
-      sourcemap: 'hidden',
+      minify: task.production,
+      cssMinify: task.production,
+      sourcemap: task.production ? false : 'hidden',
       modulePreload: false,
       reportCompressedSize: false,
       assetsInlineLimit: 0,
@@ -94,6 +94,7 @@ function config(task, found, vendor, tailwind) {
           topLevelVar: false, // `var` would hide that two modules use each other before they are there
           entryFileNames: 'page.js',
           assetFileNames: 'page[extname]',
+          ...(task.production && { paths: (id) => (id.startsWith('/vendor/') ? task.base + id.slice(1) : id) }),
         },
       },
     },
@@ -105,7 +106,7 @@ function framework(task, found) {
   return [
     vue({
       compiler: compilerFor(task, found),
-      isProduction: false,
+      isProduction: task.production,
       script: { fs: typeFiles(task) },
       template: {
         transformAssetUrls: { includeAbsolute: false, tags: {} }, // vueMarks does it, and knows the assets
@@ -121,7 +122,7 @@ function files(output, task, found, vendor) {
   const made = {
     'index.html': document(task, { hasStyle: Boolean(style), frameworkFiles: vendor.files[task.framework] }),
     'page.js': withLogicalPaths(chunk.code, task, found),
-    'page.js.map': JSON.stringify(logicalMap(chunk.map, task)),
+    ...(chunk.map && { 'page.js.map': JSON.stringify(logicalMap(chunk.map, task)) }),
   }
   if (style) made['page.css'] = showAssets(String(style.source), task)
   const size = Object.values(made).reduce((sum, text) => sum + text.length, 0)

@@ -20,7 +20,7 @@ export class Task {
   #logicalOfFile = new Map()
   #fileOfLogical = new Map()
 
-  constructor({ dir, entry, modules, assets, known = {}, page, canvas, base = '/' }) {
+  constructor({ dir, entry, modules, assets, known = {}, page, canvas, base = '/', production = false }) {
     this.dir = dir
     this.entry = entry
     this.framework = frameworkOf(entry)
@@ -30,6 +30,7 @@ export class Task {
     this.page = page
     this.canvas = canvas
     this.base = base // where the page's own files are asked for
+    this.production = production // for a site that leaves (B1): small, and without what helps an author
     for (const [logical, text] of Object.entries(modules)) {
       if (!LOGICAL.test(logical)) throw new TypeError('a module path of the artifact is malformed')
       const file = path.join(dir, fileName(logical))

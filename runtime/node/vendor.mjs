@@ -1,5 +1,6 @@
 /**
  * The frameworks as the page loads them: development builds, bundled once per lock file and served under `/vendor/` (R10).
+ * Beside them, in `production/`, the small ones that a built site takes along (B1).
  *
  * Kept on disk in a folder named by what it was made of; made aside and renamed, so that half a folder is never seen.
  */
@@ -22,6 +23,7 @@ export function readVendor(dir) {
 }
 
 const MANIFEST = 'manifest.json'
+export const PRODUCTION = 'production'
 
 /** The folder for these packages, made when it is not there yet. */
 export async function bundle(cacheDir) {
@@ -44,7 +46,10 @@ async function make(dir) {
   try {
     const vue = copyVue(aside, vite)
     const react = await bundleReact(aside, vite)
-    const manifest = { exports: { vue: vue.exports, ...react.exports }, files: { vue: vue.files, react: react.files } }
+    const built = path.join(aside, PRODUCTION)
+    fs.mkdirSync(built)
+    const production = { vue: copyBuiltVue(built), react: (await bundleReact(built, vite, { production: true })).files }
+    const manifest = { exports: { vue: vue.exports, ...react.exports }, files: { vue: vue.files, react: react.files }, production }
     fs.writeFileSync(path.join(aside, MANIFEST), JSON.stringify(manifest))
     fs.renameSync(aside, dir)
   } catch (error) {
@@ -62,8 +67,14 @@ function copyVue(dir, { minifySync, parseSync }) {
   return { exports, files: [VENDOR_FILES.vue] }
 }
 
+function copyBuiltVue(dir) {
+  const file = path.join(path.dirname(require.resolve('vue/package.json')), 'dist/vue.runtime.esm-browser.prod.js')
+  fs.copyFileSync(file, path.join(dir, VENDOR_FILES.vue))
+  return [VENDOR_FILES.vue]
+}
+
 /** React publishes CommonJS only: each module becomes an ES module that names its exports, over shared chunks. */
-async function bundleReact(dir, { build }) {
+async function bundleReact(dir, { build }, { production = false } = {}) {
   const exports = {}
   const entries = {}
   for (const specifier of FRAMEWORK_MODULES.react) {
@@ -90,7 +101,8 @@ async function bundleReact(dir, { build }) {
     publicDir: false,
     css: { postcss: {} },
     logLevel: 'silent',
-    mode: 'development',
+    mode: production ? 'production' : 'development',
+    define: { 'process.env.NODE_ENV': JSON.stringify(production ? 'production' : 'development') },
     plugins: [virtual],
     build: {
       outDir: dir,
@@ -101,11 +113,11 @@ async function bundleReact(dir, { build }) {
       rolldownOptions: {
         input: Object.fromEntries(Object.keys(entries).map((name) => [name, prefix + name])),
         preserveEntrySignatures: 'strict',
-        output: { entryFileNames: '[name].js', chunkFileNames: 'chunk-[hash].js', minify: MINIFY },
+        output: { entryFileNames: '[name].js', chunkFileNames: 'chunk-[hash].js', minify: production || MINIFY },
       },
     },
   })
-  return { exports, files: closure(output, ['react.js', 'react-dom-client.js', 'react-jsx-dev-runtime.js']) }
+  return { exports, files: closure(output, ['react.js', 'react-dom-client.js', production ? 'react-jsx-runtime.js' : 'react-jsx-dev-runtime.js']) }
 }
 
 /** These files and all that they import: what every page of the framework loads. */

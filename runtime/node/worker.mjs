@@ -1,7 +1,7 @@
 /**
  * The long-lived Node worker of a slot (V4): one task at a time, asked and answered over a socket of its own.
  *
- * Hears lines of JSON on the file descriptor it is given: `{id, op, ...}`, op being "compile"
+ * Hears lines of JSON on the file descriptor it is given: `{id, op, ...}`, op being "compile", "build"
  * or "light". Tells, on the same socket: `{ready}` once it is
  * warm, then `{id, ok, ...}` for each question. Standard output and error carry nothing but the noise of libraries.
  *
@@ -53,7 +53,13 @@ async function lightTools() {
   return { light: runLight }
 }
 
-const operations = await (lane === 'light' ? lightTools() : compiling())
+async function building() {
+  const [{ buildSite }, { readVendor }] = await Promise.all([import('./build.mjs'), import('./vendor.mjs')])
+  const frameworks = readVendor(vendorDir)
+  return { ...(await compiling()), build: (order) => buildSite(order, frameworks) }
+}
+
+const operations = await ({ light: lightTools, build: building }[lane] ?? compiling)()
 tell({ ready: true, node: process.version, ...heap() })
 
 for await (const line of createInterface({ input: socket, crlfDelay: Infinity })) {
