@@ -25,7 +25,8 @@ from pagegate.actors.signing_keys import (
     make_key_file,
 )
 from pagegate.actors.tickets import TICKET_TTL_S
-from pagegate.deploy.settings import KeySettings, SettingsError, load
+from pagegate.deploy.key_settings import KeySettings
+from pagegate.deploy.process_settings import SettingsError, load
 from pagegate.runtime.preview_token import KEYS_KEPT_S, LEEWAY_S
 
 EXIT_GOOD, EXIT_REFUSED = 0, 2

@@ -28,7 +28,8 @@ from aiohttp import web
 
 from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED
 from pagegate.deploy.logs import configure_logs
-from pagegate.deploy.settings import ProcessSettings, SettingsError, load, misspelt
+from pagegate.deploy.process_settings import ProcessSettings, SettingsError, load
+from pagegate.deploy.settings import misspelt
 
 log = structlog.get_logger()
 

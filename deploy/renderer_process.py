@@ -10,7 +10,8 @@ from pathlib import Path
 from pagegate.actors.systems.renderer import RendererOptions, RendererSystem, read_profile_here
 from pagegate.deploy.keeper import EXIT_REFUSED
 from pagegate.deploy.process import Kind, ProcessRefused, Serving
-from pagegate.deploy.settings import BrowserSettings, RendererSettings, SettingsError, load
+from pagegate.deploy.process_settings import SettingsError, load
+from pagegate.deploy.settings import BrowserSettings, RendererSettings
 from pagegate.http.renderer import renderer_app
 from pagegate.renderer.isolation import NoBrowser
 from pagegate.renderer.options import BrowserOptions

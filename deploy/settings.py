@@ -1,28 +1,22 @@
 """Settings: what each process reads from its environment (SPEC's table; every one is in `.env.example`).
 
 Owns the names, types, limits and defaults. `PAGEGATE_PROFILE` (lite | regular) chooses the defaults; a variable that is
-set always wins. All settings of a process are checked at once, and `SettingsError` tells every problem in one go,
-without ever showing a secret. A process gets its own class only, so a part's settings never bother another part.
+set always wins. A process gets its own class only, so a part's settings never bother another part.
 """
 
 import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
 
 from pagegate.deploy import replicas
 from pagegate.deploy.agent_settings import AgentSettings
-from pagegate.deploy.profiles import Profile, ProfileDefaults
+from pagegate.deploy.key_settings import KeySettings
+from pagegate.deploy.process_settings import ProcessSettings
 from pagegate.deploy.setting_values import (
     DAY_S,
     Bytes,
@@ -36,19 +30,8 @@ from pagegate.deploy.setting_values import (
     url_list,
 )
 
-if TYPE_CHECKING:
-    from pagegate.actors.signing_keys import KeySources
-
 CREDENTIAL_CHARS_MIN = 16
 PAGE_SOURCE_BYTES_MAX = 1024 * 1024
-
-
-class SettingsError(Exception):
-    """The environment cannot be used. `problems` has one line for each thing to repair."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 class RenderWorker(BaseModel):
@@ -57,37 +40,6 @@ class RenderWorker(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     id: str = Field(min_length=1, max_length=100)
     base_url: str
-
-
-class ProcessSettings(BaseSettings):
-    """What every process has."""
-
-    model_config = SettingsConfigDict(extra="ignore", env_ignore_empty=True, hide_input_in_errors=True)
-
-    pagegate_profile: Profile = "lite"
-    log_format: Literal["console", "json"] = "console"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-
-    @model_validator(mode="after")
-    def _has_no_contradictions(self) -> Self:
-        if problems := list(self.contradictions()):
-            raise ValueError("\n".join(problems))
-        return self
-
-    def contradictions(self) -> Iterator[str]:
-        """Problems between settings that are each fine by themselves, as `NAME: what to do`."""
-        yield from ()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the base's shape
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, dotenv_settings, ProfileDefaults(settings_cls)
 
 
 class _HoldsCredential(ProcessSettings):
@@ -126,72 +78,13 @@ class _HoldsCredential(ProcessSettings):
             raise ValueError(f"RENDER_SERVICE_CREDENTIAL_FILE: cannot be read ({type(error).__name__})") from error
 
 
-class PreviousKeySetting(BaseModel):
-    """One entry of `RUNTIME_RSA_PREVIOUS_KEYS` (K3): a file, or the PEM itself (the public part is enough)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-    kid: str = Field(min_length=1, max_length=100)
-    private_key_file: Path | None = None
-    private_key: SecretStr | None = None
-    public_key: str | None = None
-
-    @model_validator(mode="after")
-    def _has_one_key(self) -> Self:
-        if [self.private_key_file, self.private_key, self.public_key].count(None) != 2:
-            raise ValueError("needs one of private_key_file, private_key and public_key")
-        return self
-
-
-class KeySettings(ProcessSettings):
-    """The keys of tickets (K1, K3)."""
-
-    runtime_rsa_private_key: SecretStr | None = None
-    runtime_rsa_private_key_file: Path | None = None  # else data/runtime_rsa_key.pem
-    runtime_rsa_key_id: str = Field(default="default-key-1", min_length=1)
-    runtime_rsa_allow_auto_generate: bool | None = None  # default: true, and false for replicas
-    runtime_rsa_previous_keys: Annotated[list[PreviousKeySetting], NoDecode] = []
-
-    @field_validator("runtime_rsa_previous_keys", mode="before")
-    @classmethod
-    def _keys_from_text(cls, value: Any) -> Any:
-        return parse_json(value) if isinstance(value, str) else value
-
-    def contradictions(self) -> Iterator[str]:
-        yield from super().contradictions()
-        # Libraries that only a Backend needs.
-        from pagegate.actors.signing_keys import KeyRefused, load_key_ring
-
-        sources = self.key_sources()
-        if sources.pem is None and not (sources.file or sources.default_file).exists() and not sources.previous:
-            return  # made at the start, or refused by who may not make one
-        try:
-            load_key_ring(sources)
-        except KeyRefused as refused:
-            yield str(refused)
-
-    def key_sources(self, *, may_generate: bool = False) -> "KeySources":
-        """Where the keys are."""
-        from pagegate.actors.signing_keys import KeySources, PreviousKey
-
-        pem = self.runtime_rsa_private_key
-        return KeySources(
-            key_id=self.runtime_rsa_key_id,
-            pem=None if pem is None else pem.get_secret_value(),
-            file=self.runtime_rsa_private_key_file,
-            may_generate=may_generate,
-            previous=[
-                PreviousKey(
-                    key.kid,
-                    key.private_key_file,
-                    key.public_key if key.private_key is None else key.private_key.get_secret_value(),
-                )
-                for key in self.runtime_rsa_previous_keys
-            ],
-        )
-
-
 class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
     """`pagegate serve`."""
+
+    stand_ins: ClassVar[Mapping[str, Any]] = {
+        "runtime_base_urls": ["http://127.0.0.1"],
+        "render_workers_config": [RenderWorker(id="r", base_url="http://127.0.0.1")],
+    }
 
     backend_host: str = "127.0.0.1"
     backend_port: Port = 8080
@@ -312,7 +205,9 @@ class RuntimeSettings(ProcessSettings):
     runtime_host: str = "127.0.0.1"
     runtime_port: Port = 8081
     runtime_public_url: str | None = None  # how the Renderer reaches this Runtime's outputs
-    runtime_backend_base_urls: Annotated[list[str], NoDecode] = ["http://127.0.0.1:8080"]  # it fetches from no other
+    runtime_backend_base_urls: Annotated[list[str], NoDecode] = Field(
+        default_factory=lambda: ["http://127.0.0.1:8080"]  # it fetches from no other
+    )
     runtime_preview_jwks_url: str | None = None  # the keys of preview tokens; else the first Backend's
     runtime_node: Path | None = None  # the Node to use; else the environment's own or the system's
     runtime_vite_task_concurrency: Annotated[PerLane, NoDecode]
@@ -365,34 +260,6 @@ class RendererSettings(BrowserSettings, _HoldsCredential):
     @classmethod
     def _bases_are_urls(cls, value: str) -> str:
         return http_url(value) + "/"
-
-
-AnySettings = TypeVar("AnySettings", bound=ProcessSettings)
-
-
-def load(kind: type[AnySettings], env_file: Path | None = None, **given: Any) -> AnySettings:
-    """Read and check a process's settings; `given` (from the command line) wins over the environment.
-
-    Raises `SettingsError` with every problem.
-    """
-    if env_file is not None and not env_file.is_file():
-        raise SettingsError([f"{env_file}: there is no such file"])
-    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    values["_env_file"] = env_file
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        problems = [line for detail in error.errors(include_input=False) for line in _problems(detail)]
-        raise SettingsError(problems) from None
-
-
-def _problems(detail: ErrorDetails) -> list[str]:
-    if not detail["loc"]:  # what `contradictions` found; it names the settings itself
-        return detail["msg"].removeprefix("Value error, ").splitlines()
-    name, *inside = (str(part) for part in detail["loc"])
-    where = name.upper() + "".join(f"[{part}]" for part in inside)
-    message = detail["msg"].removeprefix("Value error, ")
-    return [f"{where}: {'must be set' if detail['type'] == 'missing' else message}"]
 
 
 PROCESSES: tuple[type[ProcessSettings], ...] = (BackendSettings, RuntimeSettings, RendererSettings)

@@ -14,7 +14,8 @@ import pytest
 
 from pagegate.deploy.keeper import EXIT_REFUSED, Child, Keeper, StartRefused, answers, make_room
 from pagegate.deploy.lite import LiteOptions, data_folder, free_port, plan
-from pagegate.deploy.settings import BackendSettings, RendererSettings, RuntimeSettings, load
+from pagegate.deploy.process_settings import load
+from pagegate.deploy.settings import BackendSettings, RendererSettings, RuntimeSettings
 
 Keep = Callable[..., tuple[Keeper, asyncio.Task[None]]]
 

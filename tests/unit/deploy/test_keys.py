@@ -8,8 +8,10 @@ from typer.testing import CliRunner
 from pagegate.actors.signing_keys import load_key_ring, make_key_file
 from pagegate.actors.tickets import Tickets
 from pagegate.deploy.cli import app
+from pagegate.deploy.key_settings import KeySettings
 from pagegate.deploy.keys import with_settings
-from pagegate.deploy.settings import KeySettings, load, setting_names
+from pagegate.deploy.process_settings import load
+from pagegate.deploy.settings import setting_names
 
 
 @pytest.fixture(autouse=True)

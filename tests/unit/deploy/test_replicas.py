@@ -7,8 +7,9 @@ import pytest
 from cryptography.fernet import Fernet
 
 from pagegate.actors.signing_keys import make_key_file
+from pagegate.deploy.process_settings import SettingsError, load
 from pagegate.deploy.replicas import fernet_trouble, weak_secret
-from pagegate.deploy.settings import BackendSettings, SettingsError, load, setting_names
+from pagegate.deploy.settings import BackendSettings, setting_names
 
 CREDENTIAL = "c0ffee5e7ab1e0ddba11fade0ff1ce5ca1ab1e0b5e55ed1e"
 

@@ -3,8 +3,9 @@
 import pytest
 
 from pagegate.actors.systems.runtime import LaneSize
+from pagegate.deploy.process_settings import load
 from pagegate.deploy.runtime_process import runtime_options
-from pagegate.deploy.settings import RuntimeSettings, load, setting_names
+from pagegate.deploy.settings import RuntimeSettings, setting_names
 
 
 @pytest.fixture(autouse=True)

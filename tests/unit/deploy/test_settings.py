@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from pagegate.deploy.process_settings import SettingsError, load
 from pagegate.deploy.setting_values import PerLane
 from pagegate.deploy.settings import (
     PROCESSES,
     BackendSettings,
     RendererSettings,
     RuntimeSettings,
-    SettingsError,
-    load,
     misspelt,
     setting_names,
 )
@@ -76,7 +75,21 @@ def test_every_problem_is_told_in_one_go(monkeypatch: pytest.MonkeyPatch) -> Non
         "RENDER_WORKERS_CONFIG[0][base_url]",
         "RENDER_WORKERS_CONFIG[0][bas_url]",
         "RENDER_QUEUE_SIZE",
+        "RENDER_SERVICE_CREDENTIAL",
     ]
+
+
+def test_a_malformed_setting_hides_no_contradiction_of_the_others(backend_environment: pytest.MonkeyPatch) -> None:
+    backend_environment.setenv("BACKEND_MULTI_INSTANCE", "true")
+    backend_environment.setenv("RENDER_QUEUE_SIZE", "many")
+    backend_environment.setenv("DATABASE_URL", "mysql://x")
+    backend_environment.setenv("DURABLE_JOB_LEASE_SECONDS", "-1")
+    backend_environment.setenv("DURABLE_JOB_HEARTBEAT_SECONDS", "50")  # too long for 60, and 60 is nobody's wish
+    told = [line.split(":")[0] for line in problems_of(BackendSettings)]
+    assert told[:3] == ["DATABASE_URL", "DURABLE_JOB_LEASE_SECONDS", "RENDER_QUEUE_SIZE"]
+    assert {"REDIS_URL", "ASSET_STORAGE_DRIVER", "RUNTIME_RSA_PRIVATE_KEY", "AI_SECRET_ENCRYPTION_KEY"} <= set(told)
+    assert len(told) == len(set(told))
+    assert "DURABLE_JOB_HEARTBEAT_SECONDS" not in told
 
 
 def test_contradictions_are_told_together_too(backend_environment: pytest.MonkeyPatch) -> None:
