@@ -46,7 +46,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> LocalGate:
     """A gate whose two systems are never started: the tests play them."""
     monkeypatch.setattr(local_gate, "RETRY_WAIT_S", 0.0)
     made = LocalGate(CANVAS)
-    monkeypatch.setattr(made, "_origin", lambda _: None)
+    monkeypatch.setattr(made, "origin_of", lambda _: None)
     return made
 
 
