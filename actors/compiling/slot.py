@@ -294,7 +294,7 @@ class ViteSlot(Actor):
         if ended.error is None:
             task.reply.give(ended.result())
         else:
-            task.reply.fail(_as_refusal(ended.error))
+            task.reply.fail(_as_refusal(ended.error, task.asked.task.task_id))
         await self._promote()
         await self._look_ahead()
         self._watch_idle()
@@ -367,8 +367,11 @@ def _ending_of(error: BaseException) -> Ending:
     return "timeout" if isinstance(error, CompileUnavailable) else "failed"
 
 
-def _as_refusal(error: BaseException) -> BaseException:
+def _as_refusal(error: BaseException, task_id: str) -> BaseException:
+    """A lost worker says nothing about the page (R9), even when it is lost again with it: a machine without memory left
+    kills workers too, and what of a source is known to end them is refused before they see it.
+    """
     if isinstance(error, WorkerEnded):
-        log.warning("runtime.worker.lost", reason=str(error))
+        log.warning("runtime.worker.lost", task_id=task_id, reason=str(error))
         return WorkerLost("the compiler process ended before it answered")
     return error
