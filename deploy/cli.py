@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pagegate.deploy import agent_cli
+from pagegate.deploy.bench_cli import bench_app
+from pagegate.deploy.keys_cli import keys_app
 
 EXIT_REFUSED_PAGE = 1
 EXIT_USAGE = 2
@@ -30,9 +32,7 @@ app.add_typer(lanes_app, name="lanes")
 jobs_app = typer.Typer(help="Jobs of a running server: look, cancel, retry.", no_args_is_help=True)
 app.add_typer(jobs_app, name="jobs")
 
-keys_app = typer.Typer(help="The keys that tickets are signed with, on this machine.", no_args_is_help=True)
 app.add_typer(keys_app, name="keys")
-bench_app = typer.Typer(help="Measure pagegate beside what people do without it; ratios in one run.")
 app.add_typer(bench_app, name="bench")
 
 EnvFile = Annotated[Path | None, typer.Option("--env-file", help="Settings, as in deploy/.env.example.")]
@@ -185,59 +185,6 @@ def renderer(
     _process("renderer", env_file, renderer_host=host, renderer_port=port)
 
 
-@bench_app.callback(invoke_without_command=True)
-def bench(
-    context: typer.Context,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
-    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each thing.")] = 20,
-) -> None:
-    """Measure pagegate beside what people do without it; ratios in one run."""
-    if context.invoked_subcommand is not None:
-        return
-    from pagegate.deploy.bench.run import run_bench
-
-    raise typer.Exit(run_bench(json_file, rounds))
-
-
-@bench_app.command("compile")
-def bench_compile(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
-    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each way to compile.")] = 20,
-    rotations: Annotated[int, typer.Option(min=3, max=200, help="Rotations of the worker.")] = 30,
-    compiles: Annotated[int, typer.Option(min=25, max=10_000, help="Compiles under the eye of the memory.")] = 200,
-) -> None:
-    """A compile beside Vite itself, the compile after a rotation of the worker, and the memory over its cycles."""
-    from pagegate.deploy.bench.compiles import Plan, run_compile_bench
-
-    raise typer.Exit(run_compile_bench(json_file, Plan(rounds, rotations, compiles)))
-
-
-@bench_app.command("render")
-def bench_render(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
-    rounds: Annotated[int, typer.Option(min=3, max=200, help="Measured runs of each way to look at a page.")] = 20,
-) -> None:
-    """An attempt beside full Chromium on demand, and the slot beside a bare loop of the same browser steps."""
-    from pagegate.deploy.bench.renders import run_render_bench
-
-    raise typer.Exit(run_render_bench(json_file, rounds))
-
-
-@bench_app.command("queue")
-def bench_queue(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=50, help="Measured rounds of each thing.")] = 3,
-    jobs: Annotated[int, typer.Option(min=100, max=100_000, help="Jobs that do nothing, in each round.")] = 2_000,
-    finished: Annotated[
-        int, typer.Option(min=0, max=10_000_000, help="How many ended jobs an old table holds; 0 leaves that out.")
-    ] = 1_000_000,
-) -> None:
-    """The queue of durable jobs beside raw sqlite3 with the same transactions, and beside procrastinate."""
-    from pagegate.deploy.bench.queue.run import Wanted, run_queue_bench
-
-    raise typer.Exit(run_queue_bench(json_file, Wanted(jobs, rounds, finished)))
-
-
 @user_app.command("create")
 def user_create(
     name: Annotated[str, typer.Argument(help="How people call the user.")],
@@ -353,47 +300,6 @@ def jobs_retry(lane: Lane, job_id: JobId, url: Url = None, token: Token = None, 
     from pagegate.deploy.operating import change_job
 
     raise typer.Exit(change_job(_server(url, token, data), lane, job_id, "retry"))
-
-
-@keys_app.command("new")
-def keys_new(
-    file: Annotated[Path, typer.Argument(help="Where the key goes; never overwritten.")],
-    bits: Annotated[int, typer.Option(help="2048 or more.")] = 3072,
-) -> None:
-    """Make an RSA key that only its owner may read."""
-    from pagegate.deploy.keys import new_key
-
-    raise typer.Exit(new_key(file, bits))
-
-
-@keys_app.command("list")
-def keys_list(env_file: EnvFile = None, data: Data = Path("data")) -> None:
-    """List the keys that a Backend of these settings starts with."""
-    from pagegate.deploy.keys import list_keys
-
-    raise typer.Exit(list_keys(env_file, data))
-
-
-@keys_app.command("rotate")
-def keys_rotate(
-    env_file: EnvFile = None,
-    data: Data = Path("data"),
-    kid: Annotated[str | None, typer.Option(help="The new key's id. Default: the current one's, one higher.")] = None,
-    to: Annotated[Path | None, typer.Option(help="The new key's file. Default: beside the current one.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write the settings into this environment file too.")] = None,
-) -> None:
-    """Make the next key, and say what must be set so that it signs and the old one still verifies."""
-    from pagegate.deploy.keys import rotate
-
-    raise typer.Exit(rotate(env_file, data, key_id=kid, to=to, write=write))
-
-
-@keys_app.command("fernet")
-def keys_fernet() -> None:
-    """Print a new value for AI_SECRET_ENCRYPTION_KEY."""
-    from pagegate.deploy.keys import new_fernet_key
-
-    raise typer.Exit(new_fernet_key())
 
 
 def _refuse_options_before(context: typer.Context, command: str) -> None:
