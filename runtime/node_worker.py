@@ -96,7 +96,10 @@ class NodeWorker:
     async def start(cls, config: WorkerConfig, base: Path, temporary: Path, *, warm_up_rounds: int = 1) -> "NodeWorker":
         """A warm worker in the slot's `base`. Raises `WorkerEnded`, also when it is not ready in time."""
         ours, theirs = socket.socketpair()
+        writer: asyncio.StreamWriter | None = None
         try:
+            # Before there is a process: whoever is cancelled in between leaves neither a socket nor an orphan.
+            reader, writer = await asyncio.open_connection(sock=ours, limit=_LINE_BYTES_MAX)
             process = await asyncio.create_subprocess_exec(
                 *_command(config, theirs.fileno(), base, temporary, warm_up_rounds),
                 cwd=base,
@@ -107,12 +110,13 @@ class NodeWorker:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        except OSError as error:
-            ours.close()
-            raise WorkerEnded(f"Node cannot be started ({type(error).__name__})") from error
+        except BaseException as error:
+            ours.close() if writer is None else writer.close()
+            if isinstance(error, OSError):
+                raise WorkerEnded(f"Node cannot be started ({type(error).__name__})") from error
+            raise
         finally:
             theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=_LINE_BYTES_MAX)
         worker = cls(process, reader, writer)
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
