@@ -27,6 +27,9 @@ def run_agent(
     prompt: str, server: Server, *, project: int | None, session: int | None, use: str | None, as_json: bool
 ) -> int:
     """The exit code: 0 when the run succeeded and its last word on each page is a saved one."""
+    if not prompt.strip():
+        sys.stderr.write('pagegate agent: the prompt is empty; say what to make, like "a page about our winter"\n')
+        return 1
 
     async def follow(api: Api) -> int:
         console = console_of(sys.stdout)

@@ -85,6 +85,7 @@ def _agents(settings: BackendSettings) -> AgentOptions:
             concurrency=settings.ai_run_concurrency,
             requests_max=settings.ai_run_request_limit,
             repair_budget=settings.ai_run_repair_budget,
+            resume_lease_s=settings.durable_job_lease_seconds,
             idle_timeout_s=settings.ai_run_idle_timeout_seconds,
         ),
         model_idle_s=settings.ai_model_stream_idle_timeout_seconds,

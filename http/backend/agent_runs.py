@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from pagegate.actors.agents.models import CREDENTIAL, SCRIPTED
 from pagegate.actors.agents.runs import CancelRun, RetryRun, StartAgentRun
@@ -14,7 +15,7 @@ from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown,
 from pagegate.http.backend.routes import Call, Nothing, Noun
 from pagegate.http.backend.runs import RunParams, RunView, run_of, show_run
 from pagegate.http.backend.sse import EventView, show_event
-from pagegate.http.backend.tool_calls import IDEMPOTENCY_KEY_HEADER, IdempotencyKey
+from pagegate.http.backend.tool_calls import IDEMPOTENCY_KEY_HEADER, IdempotencyKey, idempotency_key
 from pagegate.storage import credentials, sessions
 from pagegate.storage.engine import Tx
 from pagegate.storage.run_diagnosis import diagnose_ai_run
@@ -23,7 +24,15 @@ from pagegate.storage.users import Caller
 agent_runs = Noun("agent runs")
 
 PROMPT_CHARS_MAX = 50_000
-Prompt = Annotated[str, Field(min_length=1, max_length=PROMPT_CHARS_MAX), AfterValidator(storable_text)]
+
+
+def _prompt(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("text_empty", "is empty")
+    return storable_text(value)
+
+
+Prompt = Annotated[str, Field(min_length=1, max_length=PROMPT_CHARS_MAX), AfterValidator(_prompt)]
 
 
 class SessionParams(Params):
@@ -143,7 +152,7 @@ async def start_agent_run(call: Call[ProjectParams, PromptForRun]) -> AcceptedAg
             model=model,
             session_id=asked.session_id,
             focus=asked.focus.model_dump(exclude_none=True) if asked.focus is not None else None,
-            idempotency_key=call.request.headers.get(IDEMPOTENCY_KEY_HEADER, "").strip() or asked.idempotency_key,
+            idempotency_key=idempotency_key(asked.idempotency_key, call.request.headers.get(IDEMPOTENCY_KEY_HEADER)),
             skip_visual_verification=asked.skip_visual_verification,
         )
     )

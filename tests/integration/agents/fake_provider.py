@@ -26,6 +26,8 @@ class Provider:
     trouble: Trouble = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     base_url: str = ""
+    silent_from_turn: int | None = None  # falls silent when it is asked with so many answers in the history
+    _closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Provider"]:
@@ -38,11 +40,14 @@ class Provider:
         try:
             yield self
         finally:
+            self._closing.set()  # who is silent would be waited for
             await server.close()
 
     def _answer(self, asked: dict[str, Any]) -> Any:
         self.asked.append(asked)
         turns = sum(one["role"] == "assistant" for one in asked["messages"])
+        if self.silent_from_turn is not None and turns >= self.silent_from_turn:
+            self.trouble = "silent"
         return self.answers[min(turns, len(self.answers) - 1)]
 
     async def _before(self, key: str | None) -> web.Response | None:
@@ -120,7 +125,7 @@ class Provider:
                 request.transport.abort()
                 return stream
             if self.trouble == "silent" and number == 1:
-                await asyncio.sleep(30)
+                await self._closing.wait()
             data = "{not json" if self.trouble == "garbage" else json.dumps(event)
             said = f"event: {name}\n" if name else ""
             await stream.write(f"{said}data: {data}\n\n".encode())

@@ -176,6 +176,15 @@ async def test_the_same_key_answers_the_same_run(door: Door, world: World) -> No
     assert (status, body["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
 
 
+async def test_a_prompt_that_says_nothing_and_a_key_that_is_none_are_refused(door: Door, world: World) -> None:
+    path = f"/projects/{world.project_id}/agent-runs"
+    for body in ({"prompt": " \n "}, {"prompt": "x", "idempotency_key": " "}):
+        assert (await door.editor.ask("POST", path, body))[1]["code"] == "REQUEST_INVALID"
+    headers = {"Authorization": f"Bearer {door.editor.token}", "Idempotency-Key": "k" * 201}
+    async with door.editor.http.post(door.editor.base + path, json={"prompt": "x"}, headers=headers) as answer:
+        assert (answer.status, (await answer.json())["code"]) == (422, "REQUEST_INVALID")
+
+
 async def test_strangers_find_nothing(door: Door, world: World) -> None:
     world.model.speak = Played.says("done")
     run_id = await start(door, world)

@@ -5,20 +5,27 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from cryptography.fernet import Fernet
+
 from pagegate.deploy.client import Api
 from tests.integration.agents.fake_provider import KEY, Provider
 from tests.integration.processes.conftest import StartServe
 from tests.integration.processes.played import Played
-from tests.integration.processes.serving import Project, Serve, finished, gauges
+from tests.integration.processes.serving import SOURCE, Project, Serve, expect_one_of_everything, finished, gauges
 
 
-async def thinking_run(api: Api, project_id: int, provider: Provider) -> int:
+async def credential(api: Api, name: str, provider: Provider) -> Any:
+    new = {"name": name, "provider": "openai", "model": "gpt", "key": KEY, "base_url": f"{provider.base_url}/v1"}
+    return {"credential_id": (await api.call("POST", "/model-credentials", new))["id"]}
+
+
+async def thinking_run(api: Api, project_id: int, provider: Provider, name: str = "mine") -> int:
     """A run whose model has begun to answer and does not go on."""
-    new = {"name": "mine", "provider": "openai", "model": "gpt", "key": KEY, "base_url": f"{provider.base_url}/v1"}
-    await api.call("POST", "/model-credentials", new)
+    provider.trouble = ""
+    ask = {"prompt": "make a page", "use": await credential(api, name, provider)}
     provider.trouble = "silent"
     asked = len(provider.asked)
-    started = await api.call("POST", f"/projects/{project_id}/agent-runs", {"prompt": "make a page"})
+    started = await api.call("POST", f"/projects/{project_id}/agent-runs", ask)
     async with asyncio.timeout(30):
         while len(provider.asked) == asked:
             await asyncio.sleep(0.02)
@@ -36,20 +43,52 @@ async def end_of(serve: Serve, run_id: int) -> Any:
     return run
 
 
-async def test_a_killed_backend_ends_its_runs_at_the_next_start(
-    processes: StartServe, sqlite_url: str, tmp_path: Path
+async def test_of_two_backends_one_is_killed_in_a_resume_and_the_other_takes_it_over_once(
+    processes: StartServe, postgres_url: str
 ) -> None:
-    serve = processes(sqlite_url, **settings(tmp_path))
-    await serve.start()
-    async with Provider().serving() as provider:
-        async with serve.api as api:
-            run_id = await thinking_run(api, (await Project.create(api)).id, provider)
-        serve.send(signal.SIGKILL)
-        await serve.ended()
+    """The survivor's own live run is left alone, also when the killed one starts again; the killed one's is ended."""
+    shared = {"AI_MODEL_BASE_URLS": "*", "AI_SECRET_ENCRYPTION_KEY": Fernet.generate_key().decode()}
+    pair = [processes(postgres_url, **shared) for _ in range(2)]
+    for serve in pair:
         await serve.start()
-        await serve.logged("agent.runs_recovered")
-    run = await end_of(serve, run_id)
-    assert (run["status"], run["error"]["code"]) == ("failed", "AI_RUN_INTERRUPTED")
+    page = {"title": "One", "code": "one", "source": SOURCE}
+    writing = Provider([[("c1", "create_project_page", page)], "All saved."])
+    async with Provider().serving() as silent, writing.serving(), pair[0].api as api, pair[1].api as other:
+        project = await Project.create(api)
+        thinking = [
+            await thinking_run(api, project.id, silent, "a"),
+            await thinking_run(other, project.id, silent, "b"),
+        ]
+        run_id = await resumed_run(api, project.id, writing)
+        (batch,) = (await api.call("GET", f"/runs/{run_id}/diagnosis"))["batches"]
+        assert (batch["state"], batch["generation"]) == ("resuming", 1)
+        hit = next(number for number, serve in enumerate(pair) if f":{serve.process.pid}:" in batch["worker_id"])
+        killed, survivors_api = pair[hit], (other, api)[hit]
+        killed.send(signal.SIGKILL)
+        await killed.ended()
+        writing.trouble, writing.silent_from_turn = "", None
+        taken_over = await finished(survivors_api, run_id)
+        await killed.start()
+        await killed.logged("agent.runs_recovered")
+        assert (await end_of(killed, thinking[hit]))["error"]["code"] == "AI_RUN_INTERRUPTED"
+        assert (await survivors_api.call("GET", f"/runs/{thinking[1 - hit]}"))["status"] == "running"
+        assert await Project(survivors_api, project.id).versions() == {"one": 1}
+    run, kinds = taken_over
+    expect_one_of_everything(run, kinds)
+    assert run["result"]["text"] == "All saved."
+    assert (len(writing.asked), kinds.count("run.resumed")) == (3, 2), "asked again once, in the second generation"
+
+
+async def resumed_run(api: Api, project_id: int, provider: Provider) -> int:
+    """A run whose page is saved, and whose model has been asked again and does not answer."""
+    ask = {"prompt": "make a page", "use": await credential(api, "writes", provider)}
+    provider.asked.clear()
+    provider.silent_from_turn = 1
+    started = await api.call("POST", f"/projects/{project_id}/agent-runs", ask)
+    async with asyncio.timeout(60):
+        while len(provider.asked) < 2:
+            await asyncio.sleep(0.02)
+    return int(started["run_id"])
 
 
 async def test_a_stop_in_order_ends_thinking_runs_closes_streams_and_spares_waiting_runs(
