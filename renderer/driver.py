@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import structlog
@@ -57,6 +58,7 @@ class Driver:
         return self._memory_mb() >= self._memory_max_mb
 
     async def _start(self) -> None:
+        hush(asyncio.get_running_loop())
         before = {child.pid for child in psutil.Process().children()}
         with _temporary_files_in(self._folder):
             try:
@@ -91,6 +93,30 @@ class Driver:
             if process is not None:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
+
+
+class _Hushed:
+    """A loop's exception handler that leaves out what nobody can do anything about: of a driver that died, the calls
+    that nobody waited for any more. Whoever did wait has been told. Everything else goes on to the handler before."""
+
+    def __init__(self, before: "Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None") -> None:
+        self._before = before
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        unheard = "never retrieved" in str(context.get("message", "")) and "task" not in context
+        if unheard and isinstance(context.get("exception"), PlaywrightError):
+            return
+        if self._before is None:
+            loop.default_exception_handler(context)
+        else:
+            self._before(loop, context)
+
+
+def hush(loop: asyncio.AbstractEventLoop) -> None:
+    """Let the loop leave out what a dead driver leaves behind; see `_Hushed`. Repeating it is harmless."""
+    before = loop.get_exception_handler()
+    if not isinstance(before, _Hushed):
+        loop.set_exception_handler(_Hushed(before))
 
 
 def _runs(process: psutil.Process) -> bool:
