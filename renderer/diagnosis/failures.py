@@ -4,7 +4,7 @@ import re
 
 from pagegate.renderer.contract import Finding
 from pagegate.renderer.diagnosis.evidence import Evidence, Spot, finding, position_in, read_kit
-from pagegate.renderer.diagnosis.frameworks import KIT_HINT, UNHANDLED
+from pagegate.renderer.diagnosis.frameworks import HOOKS_HINT, KIT_HINT, UNHANDLED
 from pagegate.renderer.diagnosis.pixels import is_blank
 from pagegate.renderer.observation import PageError
 from pagegate.renderer.sourcemap import Position
@@ -20,6 +20,10 @@ _NOTHING_THERE = (
 _HINTS = (
     (r"\[kit\] <", KIT_HINT),
     (r"before initialization", _USED_TOO_EARLY),
+    (
+        r"Should have a queue|Rendered (?:more|fewer) hooks|of null \(reading 'use[A-Z]\w*'\)",
+        HOOKS_HINT,
+    ),
     (r"Cannot (?:read|set) properties of (?:null|undefined)|is (?:null|undefined)", _NOTHING_THERE),
     (r"is not defined", "Import or define this name, or correct its spelling."),
     (r"is not a function", "Check the name and the import: what is called here is no function."),
@@ -43,7 +47,10 @@ _HINTS = (
     ),
 )
 _LOOPS = ("watchEffect(", "watch(", "useEffect(", "onUpdated(")
-_ABOUT = ((r"Maximum (?:recursive updates|update depth)", _LOOPS),)
+_ABOUT = (
+    (r"Maximum (?:recursive updates|update depth)", _LOOPS),
+    (r"Lazy element type must resolve", ("lazy(",)),
+)
 _REACT_SAYS_WHERE = re.compile(r"An error occurred in the <([\w.]+)> component")
 _STUCK_WHERE = {
     "load": "while it loads",
@@ -97,7 +104,9 @@ def _thrown(evidence: Evidence) -> list[Finding]:
             during = _during(evidence)
             what = "Uncaught" if code == "PAGE_ERROR" else "Nobody handles this rejected promise:"
             said = f"{error.message.partition('[kit]')[0]}{kit[0]}" if kit else re.sub(r"\s+", " ", error.message)
-            found.append(finding(code, "error", f"{what} {said}{during}", _hint_for(error), position=position))
+            found.append(
+                finding(code, "error", f"{what} {said}{during}", _hint_for(evidence, error), position=position)
+            )
     return found
 
 
@@ -138,7 +147,9 @@ def _framework_failed(evidence: Evidence) -> bool:
     return any(UNHANDLED.search(message.text) for message in evidence.seen.console)
 
 
-def _hint_for(error: PageError) -> str:
+def _hint_for(evidence: Evidence, error: PageError) -> str:
+    if any("change in the order of Hooks" in message.text for message in evidence.seen.console):
+        return HOOKS_HINT  # whatever was thrown then, this is why
     for pattern, hint in _HINTS:
         if re.search(pattern, error.message):
             return hint

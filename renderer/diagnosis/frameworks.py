@@ -51,6 +51,11 @@ def _in_template(found: re.Match[str]) -> tuple[str, ...]:
     return (f"{{{{ {name}", f"{{{{{name}", f'="{name}"', f"{{{name}}}", f"in {name}", name)
 
 
+HOOKS_HINT = (
+    "Call hooks at the top level of a component, each time in the same order: not in conditions, loops, handlers or "
+    "outside of components."
+)
+
 _RULES = (
     # vue
     _rule(
@@ -117,6 +122,17 @@ _RULES = (
         lambda _: (".map(",),
     ),
     _rule(
+        "HOOK_INVALID",
+        r"(use\w*Effect) must not return anything besides a function",
+        "An effect returns nothing, or its clean-up: start asynchronous work in a function inside the effect.",
+        lambda m: (f"{m[1]}(async", f"{m[1]}("),
+    ),
+    _rule(
+        "HOOK_INVALID",
+        r"change in the order of Hooks|Invalid hook call|The final argument passed to use\w+ changed size",
+        HOOKS_HINT,
+    ),
+    _rule(
         "NESTING_INVALID",
         r"In HTML, .* cannot (?:be a (?:child|descendant) of|contain)",
         "The browser moves or closes such elements: nest as HTML allows (no `div` inside `p`, rows inside `tbody`).",
@@ -179,6 +195,8 @@ _REMARKS = re.compile(
     r"React DevTools|Vue Devtools|development (?:build|version)|Feature flags? __VUE|experimental feature"
     r"|An error occurred in the <|Consider adding an error boundary|Active effect was not restored correctly"
 )
+# What react says before it throws for the very reason.
+_LEADS_TO_THROW = re.compile(r"change in the order of Hooks|Invalid hook call|^lazy: Expected the result")
 
 
 def find(evidence: Evidence) -> list[Finding]:
@@ -188,7 +206,7 @@ def find(evidence: Evidence) -> list[Finding]:
     for message in evidence.seen.console:
         if message.source != "console" or message.type not in {"warning", "error", "assert"}:
             continue
-        if _REMARKS.search(message.text):
+        if _REMARKS.search(message.text) or (thrown and _LEADS_TO_THROW.search(message.text)):
             continue
         if UNHANDLED.search(message.text):
             if not thrown:

@@ -15,6 +15,11 @@ _SIDES = {
     "left": ("to the left of", "Check negative margins, `left` and transforms."),
     "top": ("above", "Check negative margins, `top` and vertical centring of content that is taller than its box."),
 }
+_CUT = (
+    "Let the box grow (`min-height` instead of `height`), shorten the text, or shorten it visibly with `truncate` or "
+    "`line-clamp-3`."
+)
+_CUT_IN_DRAWING = "A drawing ends at its `viewBox`: make that larger, or move the text inside."
 
 
 def find(evidence: Evidence) -> list[Finding]:
@@ -26,6 +31,7 @@ def find(evidence: Evidence) -> list[Finding]:
         *_covered(evidence),
         *_glyphs(evidence),
         *_icons(evidence),
+        *_drawings(evidence),
         *_too_tall(evidence),
     ]
 
@@ -73,8 +79,7 @@ def _cuts(evidence: Evidence) -> list[Finding]:
                 "TEXT_CLIPPED",
                 "warning",
                 f'This box{of} cuts off {px} px of its text at the {answer["side"]}: "{spot.text}".',
-                "Let the box grow (`min-height` instead of `height`), shorten the text, or shorten it visibly with "
-                "`truncate` or `line-clamp-3`.",
+                _CUT_IN_DRAWING if answer.get("drawn") else _CUT,
                 spot=spot,
                 position=rule,
             )
@@ -132,13 +137,19 @@ def _crowded(evidence: Evidence) -> list[Finding]:
 
 
 def _covered(evidence: Evidence) -> list[Finding]:
-    """Text under something opaque. Where all of it is covered, the picture must agree."""
+    """Text under something opaque. Where all of it is covered, the picture must agree, unless what covers it has a
+    content of its own; of such a cover one text is named for all."""
     found = []
+    buriers: set[str] = set()
     for answer in evidence.answers("cover"):
         spot, cover = Spot.of(answer), Spot.of(answer["cover"])
-        if answer["whole"]:
-            if evidence.image is not None and not is_even(evidence.image, _middles(answer["paint"])):
+        if answer.get("buried"):
+            if cover.path in buriers:
                 continue
+            buriers.add(cover.path)
+        elif answer["whole"] and evidence.image is not None and not is_even(evidence.image, _middles(answer["paint"])):
+            continue
+        if answer["whole"]:
             code, how = "TEXT_UNREADABLE", "cannot be read: nothing of it is painted, it lies under"
         else:
             code, how = "TEXT_OVERLAP", "is partly covered by"
@@ -208,4 +219,20 @@ def _icons(evidence: Evidence) -> list[Finding]:
             spot=Spot.of(answer),
         )
         for answer in evidence.answers("icons")
+    ]
+
+
+def _drawings(evidence: Evidence) -> list[Finding]:
+    """Shapes with numbers that are none. React says so itself where the whole value is one."""
+    said = " ".join(message.text for message in evidence.seen.console if "for the `" in message.text)
+    return [
+        finding(
+            "ATTRIBUTE_INVALID",
+            "warning",
+            f'`{answer["name"]}="{answer["value"]}"` holds no number there: the shape is left out or misplaced.',
+            "Compute a finite number: check the names of the fields, and divisions by zero.",
+            spot=Spot.of(answer),
+        )
+        for answer in evidence.answers("drawings")
+        if f"for the `{answer['name']}` attribute" not in said
     ]

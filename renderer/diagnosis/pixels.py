@@ -24,6 +24,7 @@ _CONTRAST_FADED_MIN = 1.15  # the author dimmed it: only what has really vanishe
 _LARGE_PX = 40.0
 _CONTRAST_PLAINLY_FINE = 3.0
 _VISIBLE_SHARE_MIN = 0.1  # of a line's pixels: a ground fills most of a line, so a text that shows leaves far more
+_CUT_OUT_SHARE_MIN = 0.02
 _COLOURS_MAX = 2048
 _LOST_SHARE_MAX = 0.34  # of a line's length: more than that and the words are gone, not a letter at an edge
 _PIECE_EM = 1.5
@@ -69,7 +70,7 @@ def find(evidence: Evidence) -> list[Finding]:
         return []
     found = []
     for text in evidence.answers("contrast"):
-        worst = _unreadable(image, text)
+        worst = _lost_in_ground(image, text) if text.get("from_ground") else _unreadable(image, text)
         if worst is not None:
             why = f"its colour hardly differs from what is painted behind it (contrast {worst:.2f} to 1)"
             hint = "Choose a text colour that stands out from the ground that is really painted there."
@@ -105,6 +106,23 @@ def _unreadable(image: Image.Image, text: dict[str, Any]) -> float | None:
             return None
         worst = contrast if worst is None else min(worst, contrast)
     return worst
+
+
+def _lost_in_ground(image: Image.Image, text: dict[str, Any]) -> float | None:
+    """The contrast of letters cut out of a gradient, which have no colour of their own: they cannot be read where
+    nothing differs from the commonest colour there. None when something does, or the ground itself changes as much."""
+    most = 1.0
+    for line in text["lines"]:
+        box = _pixels_of(image, *line)
+        if box is None:
+            return None
+        colours = _colours_of(image.crop(box))
+        ground, total = max(colours)[1], sum(count for count, _ in colours)
+        contrasts = [(contrast_of(colour, ground), count) for count, colour in colours]
+        if sum(count for contrast, count in contrasts if contrast >= _CONTRAST_MIN) >= total * _CUT_OUT_SHARE_MIN:
+            return None
+        most = max(most, *(contrast for contrast, _ in contrasts))
+    return most
 
 
 def _pixels_of(image: Image.Image, x: float, y: float, width: float, height: float) -> tuple[int, int, int, int] | None:

@@ -25,11 +25,21 @@ function canUnfold(clip) {
   });
 }
 
+// Is it moved up or down? What is only centred sideways is not.
+function isMovedUpright({ transform, translate }) {
+  const m = /^matrix\(1, 0, 0, 1, [^,]+, ([^)]+)\)$/.exec(transform);
+  if (transform !== "none" && !(m && Number(m[1]) === 0)) return true;
+  return translate !== "none" && Math.abs(parseFloat(translate.split(" ")[1] ?? "0")) > 0;
+}
+
 // Does anything between the text and the box that cuts it move, or stand out of the flow far away?
-function movesInside(item, clip) {
+// In a drawing a transform is only how things are placed.
+function movesInside(item, clip, sideways) {
   for (let at = item; at && at !== clip.item; at = at.up) {
     const { animationName, transform, translate } = at.style;
-    if (animationName !== "none" || transform !== "none" || translate !== "none") return true;
+    if (animationName !== "none") return true;
+    if (at.svg) continue;
+    if (sideways ? transform !== "none" || translate !== "none" : isMovedUpright(at.style)) return true;
   }
   return clip.item.style.animationName !== "none";
 }
@@ -43,7 +53,7 @@ function chosenCut(run, clip, side) {
     if (at.style.webkitLineClamp !== "none") return true;
     if (sideways && at.style.textOverflow !== "clip" && at.style.overflowX !== "visible") return true;
   }
-  return movesInside(run.item, clip) || isFade(clip) || (!sideways && canUnfold(clip));
+  return movesInside(run.item, clip, sideways) || isFade(clip) || (!sideways && canUnfold(clip));
 }
 
 function cutsOf(ink, clip) {
@@ -61,7 +71,7 @@ function isFolded(run, clip) {
 
 // A row that goes on outside its frame, or holds the same words twice, is a strip to be moved: a marquee, a carousel.
 function isStrip(run, clip, runs) {
-  if (run.item.el.closest("td, th")) return false;
+  if (run.item.svg || run.item.el.closest("td, th")) return false;
   return runs.some((other) => {
     if (other === run || other.ornament || !clip.item.el.contains(other.item.el)) return false;
     const line = other.lines[0];
@@ -102,12 +112,13 @@ function cutBy(run, clip) {
 function probeClipping({ runs, canvas }) {
   const found = new Map();
   for (const run of runs) {
-    if (run.ornament || run.item.svg || run.item.turned || run.item.shaped) continue;
+    if (run.ornament || run.unruly || run.item.turned || run.item.shaped) continue;
     for (let clip = run.item.inner; clip; clip = clip.up) {
       if (clip.x === "scroll" || clip.y === "scroll") break;
       const cut = cutBy(run, clip);
       if (!cut) continue;
-      if (isFolded(run, clip) || canvasClip(clip, canvas) || chosenCut(run, clip, cut.side)) break;
+      const edge = !run.item.svg && canvasClip(clip, canvas);
+      if (isFolded(run, clip) || edge || chosenCut(run, clip, cut.side)) break;
       if ((cut.side === "left" || cut.side === "right") && isStrip(run, clip, runs)) break;
       const known = found.get(clip.item);
       if (!known) found.set(clip.item, { ...cut, run });
@@ -116,6 +127,6 @@ function probeClipping({ runs, canvas }) {
     }
   }
   return [...found].map(([item, { side, px, run }]) => ({
-    side, px: Math.round(px * 10) / 10, order: item.order, paint: paintOf(run), ...where(item.el, item.box, run.text),
+    side, px: Math.round(px * 10) / 10, order: item.order, drawn: run.item.svg, paint: paintOf(run), ...where(item.el, item.box, run.text),
   }));
 }

@@ -40,6 +40,14 @@ function paintsBorder(style) {
   );
 }
 
+// The same for a point where the element was hit: shapes of a drawing hide what they are painted over.
+function hides(el) {
+  if (!(el instanceof SVGGeometryElement)) return isOpaque(el);
+  const { fill, fillOpacity, opacity } = getComputedStyle(el);
+  if (fill === "none" || Number(fillOpacity) * Number(opacity) < 0.85) return false;
+  return fill.startsWith("url(") || colourOf(fill)[3] >= 0.85;
+}
+
 // Does this element hide what lies beneath it?
 function isOpaque(el) {
   if (["IMG", "CANVAS", "VIDEO", "IFRAME"].includes(el.tagName)) return true;

@@ -12,7 +12,7 @@ function isCovered(run, line) {
   if (!hit || hit === el || el.contains(hit) || hit.contains(el)) return false;
   for (const above of document.elementsFromPoint(x, y)) {
     if (above === el || above.contains(el)) return false;
-    if (isOpaque(above)) return true;
+    if (hides(above)) return true;
   }
   return false;
 }
@@ -37,13 +37,14 @@ function probeContrast({ runs }) {
   const out = [];
   for (const run of runs) {
     const { item } = run;
-    if (run.ornament || item.tinted || item.svg || item.shaped || run.size < 6 || !READABLE.test(run.text)) continue;
+    if (run.ornament || item.tinted || run.unruly || item.shaped || run.size < 6 || !READABLE.test(run.text)) continue;
     const { style } = item;
     if (style.textShadow !== "none" || parseFloat(style.webkitTextStrokeWidth) > 0) continue;
+    if (item.svg && (style.stroke !== "none" || !PLAIN_FILL.test(style.fill))) continue;
     const slices = shownSlices(run);
     if (!slices.length || slices.some((slice) => isCovered(run, slice))) continue;
     out.push({
-      ...paintOf(run, slices), faded: item.opacity < 0.6, turned: item.turned, order: item.order, ...where(item.el, run.lines[0], run.text),
+      ...paintOf(run, slices), from_ground: run.fromGround, faded: item.opacity < 0.6, turned: item.turned, order: item.order, ...where(item.el, run.lines[0], run.text),
     });
   }
   return out;

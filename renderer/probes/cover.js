@@ -47,6 +47,17 @@ function isInFlow(item) {
   return !item.lifted && !item.moving;
 }
 
+// Boxes of the ordinary flow that lie on each other wholly: a negative margin, a height that is too small. Not those that
+// share a cell of a grid, nor cards of one kind: such are piled up on purpose.
+function isBuried(run, above) {
+  if (!isInFlow(run.item) || !isInFlow(above) || above.svg || above.el.contains(run.item.el)) return false;
+  let [a, b] = [run.item, above];
+  while (a.up?.el && !a.up.el.contains(above.el)) a = a.up;
+  while (b.up?.el && !b.up.el.contains(run.item.el)) b = b.up;
+  if (!a.up || a.up !== b.up || (a.el.tagName === b.el.tagName && a.el.className === b.el.className)) return false;
+  return !a.up.style.display.includes("grid") && above.style.transitionDuration === "0s";
+}
+
 // Two labels of one kind (on a map, along an axis) that were put where there is room for one. Cards of a stack are
 // larger than a label.
 function areLabels(run, above) {
@@ -62,8 +73,22 @@ function isAccident(run, above) {
   return (isInFlow(run.item) && isInFlow(above)) || areLabels(run, above);
 }
 
+// A picture under which every text of the page lies: nobody stacks a whole page on purpose. Null when there is none.
+function pictureOverAll(runs, of) {
+  const read = runs.filter((run) => !run.ornament && !run.unruly && READABLE.test(run.text));
+  let over = null;
+  for (const run of read) {
+    const answer = coverOf(run);
+    const above = answer?.whole && of.get(answer.cover);
+    if (!above || (over && above !== over)) return null;
+    over = above;
+  }
+  return read.length >= 2 && over?.el.tagName === "IMG" && !over.moving ? over : null;
+}
+
 function probeCover({ runs, of }) {
   const found = [];
+  const buriedBy = pictureOverAll(runs, of);
   for (const run of runs) {
     const { item } = run;
     if (found.length >= COVERS_MAX) break;
@@ -72,9 +97,10 @@ function probeCover({ runs, of }) {
     const answer = coverOf(run);
     const above = answer && of.get(answer.cover);
     if (!above) continue;
-    if (answer.whole ? !isEmptyCover(above) : !isAccident(run, above)) continue;
+    const buried = answer.whole && (above === buriedBy || isBuried(run, above));
+    if (answer.whole ? !buried && !isEmptyCover(above) : !isAccident(run, above)) continue;
     found.push({
-      whole: answer.whole, order: item.order, paint: paintOf(run), cover: where(above.el), ...where(item.el, run.lines[0], run.text),
+      whole: answer.whole, buried, order: item.order, paint: paintOf(run), cover: where(above.el), ...where(item.el, run.lines[0], run.text),
     });
   }
   return found;

@@ -51,3 +51,20 @@ function probeMedia({ items, of }) {
     .map((face) => ({ family: face.family.replace(/^["']|["']$/g, "").slice(0, 80), state: face.status }));
   return { images: images.slice(0, 60), asked: asked.slice(0, 200), fonts: fonts.slice(0, 30) };
 }
+
+// Drawings whose numbers are none: the browser leaves such a shape out, or puts it into the corner, without a word here.
+const MEASURES = [
+  "d", "points", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry", "dx", "dy", "width", "height", "transform", "viewBox",
+];
+const NO_NUMBER = /\b(NaN|undefined|null|Infinity)\b/;
+
+function probeDrawings({ items }) {
+  const broken = [];
+  for (const { el } of items) {
+    const name = el instanceof SVGElement && MEASURES.find((each) => NO_NUMBER.test(el.getAttribute(each) ?? ""));
+    if (!name) continue;
+    broken.push({ name, value: el.getAttribute(name).slice(0, 80), ...where(el) });
+    if (broken.length >= 40) break;
+  }
+  return broken;
+}

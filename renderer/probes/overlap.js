@@ -7,7 +7,7 @@ const CROWDED_SHARE = 0.4;
 function shownLines(runs) {
   const lines = [];
   for (const run of runs) {
-    if (run.ornament || run.item.svg || run.item.turned || run.item.shaped) continue;
+    if (run.ornament || run.unruly || run.item.turned || run.item.shaped) continue;
     for (const line of run.lines) {
       const seen = visiblePart(line, run.item.inner);
       if (!isEmpty(seen)) lines.push({ run, line, seen });
@@ -45,12 +45,19 @@ function meetsItself(run) {
   return null;
 }
 
-// Outside the viewport nothing can be hit: there, a text on its own opaque lifted panel counts as covering.
-function isCovering(run) {
+// Outside the viewport nothing can be hit: there, a text on its own opaque panel counts as covering, if that is lifted or
+// an item of a grid or row, which is painted as a whole.
+function isCovering(run, both) {
   for (let at = run.item; at.el && at.el !== document.body; at = at.up) {
-    if (isOpaque(at.el) && (at.lifted || at.position !== "static")) return true;
+    if (!isOpaque(at.el)) continue;
+    if (at.lifted || at.position !== "static") return true;
+    if (/grid|flex/.test(at.up.style?.display ?? "") && isInside(both, at.box)) return true;
   }
   return false;
+}
+
+function isInside(a, b) {
+  return a.x0 >= b.x0 && a.x1 <= b.x1 && a.y0 >= b.y0 && a.y1 <= b.y1;
 }
 
 // How far down in the pile of elements at a point a text is. Text outside its own box is not hit: it lies on whatever
@@ -67,13 +74,13 @@ function depthOf(item, pile, both) {
 function bothShow(a, b, both) {
   const x = (both.x0 + both.x1) / 2 - scrollX;
   const y = (both.y0 + both.y1) / 2 - scrollY;
-  if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) return !isCovering(a.run) && !isCovering(b.run);
+  if (x < 0 || y < 0 || x >= innerWidth || y >= innerHeight) return !isCovering(a.run, both) && !isCovering(b.run, both);
   const pile = document.elementsFromPoint(x, y);
   const [i, j] = [depthOf(a.run.item, pile, both), depthOf(b.run.item, pile, both)];
   if (i < 0 || j < 0) return false;
   const [upper, lower] = i < j ? [i, j] : [j, i];
-  if (pile.slice(0, upper).some((el) => !pile[upper].contains(el) && isOpaque(el))) return false;
-  return !pile.slice(upper, lower).some((el) => !el.contains(pile[lower]) && isOpaque(el));
+  if (pile.slice(0, upper).some((el) => !pile[upper].contains(el) && hides(el))) return false;
+  return !pile.slice(upper, lower).some((el) => !el.contains(pile[lower]) && hides(el));
 }
 
 // Whose fault is it? Text that runs out of its own box, else the one that was put there, else the later one.

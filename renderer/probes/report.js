@@ -23,6 +23,7 @@ function report(input) {
   ask("overflow", () => probeOverflow(page));
   ask("clipping", () => probeClipping(page));
   ask("media", () => probeMedia(page));
+  ask("drawings", () => probeDrawings(page));
   ask("glyphs", () => probeGlyphs(page));
   ask("icons", () => probeIcons(page));
   document.adoptedStyleSheets = [...before, sheet];

@@ -14,17 +14,57 @@ function readTexts(items) {
       range.selectNodeContents(node);
       const lines = [...range.getClientRects()].map(pageBox).filter((box) => !isEmpty(box));
       if (!lines.length) continue;
-      const run = { item, text: node.nodeValue.trim(), lines, size: parseFloat(item.style.fontSize) };
+      const scale = item.svg ? drawnScale(item) : 1;
+      const run = { item, text: node.nodeValue.trim(), lines, size: parseFloat(item.style.fontSize) * (scale || 1) };
+      run.unruly = scale === 0;
       runs.push(run);
       for (let up = item; up; up = up.up) up.texts += 1;
     }
   }
   for (const run of runs) {
-    run.colour = colourOf(run.item.style.webkitTextFillColor);
+    run.colour = fillOf(run);
     run.alpha = run.colour[3] * run.item.opacity;
+    run.fromGround = Boolean(run.item.cutOut) && run.colour[3] < 0.3;
+    if (run.fromGround) run.alpha = groundAlpha(run.item.cutOut) * run.item.opacity;
     run.ornament = isOrnament(run);
   }
   return runs;
+}
+
+const UNDRAWN = "defs, clipPath, mask, pattern, symbol, marker, textPath, foreignObject";
+const MOVED_BY_SVG = "animate, animateTransform, animateMotion, set";
+
+const movedBySvg = new Map();
+
+function isMovedBySvg(svg) {
+  if (!movedBySvg.has(svg)) movedBySvg.set(svg, Boolean(svg.querySelector(MOVED_BY_SVG)));
+  return movedBySvg.get(svg);
+}
+
+// How large a unit of a drawn text (SVG) is on the page; 0 for one whose boxes say little: turned, moving, on a path.
+function drawnScale({ el, turned }) {
+  if (turned || !(el instanceof SVGTextContentElement) || el.closest(UNDRAWN)) return 0;
+  if (isMovedBySvg(el.closest("svg"))) return 0;
+  const m = el.getScreenCTM();
+  if (!m || Math.abs(m.b) > 0.001 || Math.abs(m.c) > 0.001 || m.a <= 0 || m.d <= 0) return 0;
+  return el.hasAttribute("rotate") ? 0 : m.d;
+}
+
+const PLAIN_FILL = /^(rgb|hsl|ok|lab|lch|color)/;
+
+function fillOf({ item }) {
+  if (!item.svg) return colourOf(item.style.webkitTextFillColor);
+  if (!PLAIN_FILL.test(item.style.fill)) return [0, 0, 0, 1]; // a gradient or pattern
+  const [r, g, b, alpha] = colourOf(item.style.fill);
+  return [r, g, b, alpha * Number(item.style.fillOpacity)];
+}
+
+const COLOUR_IN_GRADIENT = /(?:rgba?|hsla?|oklch|oklab|lch|lab|color)\([^()]*\)/g;
+
+// The most that is painted anywhere of a gradient; a picture is taken as opaque.
+function groundAlpha(image) {
+  if (image.includes("url(")) return 1;
+  return Math.max(0, ...(image.match(COLOUR_IN_GRADIENT) ?? ["rgb(0, 0, 0)"]).map((css) => colourOf(css)[3]));
 }
 
 // Text that is there to look at, not to read: watermarks, big quote marks, numbers behind a title.

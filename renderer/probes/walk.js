@@ -83,10 +83,10 @@ function readElement(el, up) {
     // Shaped by a mask or a clip path: rectangles say little about what shows.
     shaped: up.shaped || style.clipPath !== "none" || style.maskImage !== "none" || style.clip !== "auto",
     moving: up.moving || style.animationName !== "none" || style.transform !== "none" || style.translate !== "none",
-    // Painted in a way that a text colour does not tell: blended, filtered, or cut out of a gradient.
-    tinted:
-      up.tinted || style.mixBlendMode !== "normal" || style.filter !== "none" ||
-      (style.backgroundClip.includes("text") && style.backgroundImage !== "none"),
+    // Painted in a way that a text colour does not tell: blended or filtered.
+    tinted: up.tinted || style.mixBlendMode !== "normal" || style.filter !== "none",
+    // The ground that shows through letters without a colour of their own, cut out of it: a gradient, a picture.
+    cutOut: style.backgroundClip.includes("text") && style.backgroundImage !== "none" ? style.backgroundImage : up.cutOut,
     lifted: position === "absolute" || position === "fixed" || position === "sticky" ? el : up.lifted,
     seen: style.visibility === "visible",
     texts: 0,
@@ -108,7 +108,7 @@ function walkPage() {
   const top = {
     el: null, up: null, box: { x0: 0, y0: 0, x1: innerWidth, y1: innerHeight }, svg: false, inner: null,
     absoluteClip: null, fixedClip: null, opacity: 1, quiet: false, turned: false, shaped: false, moving: false,
-    tinted: false, lifted: null,
+    tinted: false, cutOut: "", lifted: null,
   };
   const todo = document.body ? [[document.body, top]] : [];
   while (todo.length && items.length < ELEMENTS_MAX) {

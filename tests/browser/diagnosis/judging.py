@@ -126,7 +126,8 @@ class Judges:
 
     async def _look(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Seen:
         assert self._runtime.vendor_dir is not None
-        vendor = {f"/vendor/{path.name}": _file(path) for path in self._runtime.vendor_dir.iterdir()}
+        files = [path for path in self._runtime.vendor_dir.iterdir() if path.is_file()]
+        vendor = {f"/vendor/{path.name}": _file(path) for path in files}
         fresh = await self._house.launch()
         try:
             attempt = Attempt(
@@ -147,7 +148,7 @@ class Judges:
 
 async def judge_all(wanted: Mapping[str, tuple[Project, str]]) -> dict[str, Judged]:
     """Compile and look at each (project, page), by the key it was given under."""
-    options = BrowserOptions(stuck_after_s=4.0, origin_timeout_s=1.0)
+    options = BrowserOptions(stuck_after_s=6.0, origin_timeout_s=1.0)
     chromium = isolation.find_chromium()
     house = BrowserHouse(options, chromium, await isolation.probe(chromium))
     await house.open()

@@ -54,8 +54,8 @@ def test_every_code_that_a_finding_can_have_is_slipped_into_a_good_page() -> Non
     sources = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     codes = set(re.findall(r'"([A-Z]+_[A-Z_]+)"', sources))
     untried = codes - {slip.code for slip in SLIPS}
-    # A sentence that no rule knows, and what the host around a page makes rare, have tests of their own.
-    assert untried == {"FRAMEWORK_WARNING", "PAGE_NOT_SETTLED", "SETUP_ASYNC"}
+    # How long a page may load is a matter of the machine's time, and no page here uses the kit: both have own tests.
+    assert untried == {"PAGE_NOT_SETTLED", "KIT_PROP_INVALID"}
 
 
 @pytest.mark.parametrize("page", GOOD)

@@ -53,6 +53,8 @@ def react(text: str) -> ConsoleMessage:
         (react("Invalid DOM property `class`. Did you mean `className`?"), "ATTRIBUTE_UNKNOWN", None),
         (react("You provided a `value` prop to a form field without an `onChange` handler."), "FIELD_READ_ONLY", None),
         (react("Maximum update depth exceeded. This can happen when …"), "UPDATE_LOOP", None),
+        (react("useEffect must not return anything besides a function, which …"), "HOOK_INVALID", None),
+        (react("React has detected a change in the order of Hooks called by Kpi."), "HOOK_INVALID", None),
         (react("Something new in react"), "FRAMEWORK_WARNING", None),
     ],
 )  # fmt: skip
@@ -90,3 +92,11 @@ def test_an_error_that_is_logged_and_thrown_is_told_once() -> None:
     logged = ConsoleMessage("error", "Error: no shops at load (https://gate.test/page.js:1:1)")
     findings = told(logged, errors=(PageError("Error: no shops"),))
     assert [finding.code for finding in findings] == ["PAGE_ERROR"]
+
+
+def test_what_react_says_of_hooks_before_it_throws_is_told_with_the_error() -> None:
+    said = react("React has detected a change in the order of Hooks called by Kpi.")
+    thrown = PageError("TypeError: Cannot read properties of undefined (reading 'length')", "", "", 0, 0)
+    [finding] = told(said, errors=(thrown,))
+    assert finding.code == "PAGE_ERROR"
+    assert "top level of a component" in finding.hint
