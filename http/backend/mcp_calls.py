@@ -104,7 +104,9 @@ async def carry_out(call: Ask, name: str, given: Mapping[str, Any], tell: Tell) 
     try:
         asked = tool.arguments.model_validate(given)
     except ValidationError as error:
-        raise invalid(error) from None
+        wrong = invalid(error)
+        wrong.hint = f"Correct what `details` names; the schema of {name} says what it takes."
+        raise wrong from None
     project_id = call.params.project_id
     async with call.parts.db.read() as tx:
         await project_of(tx, call.user, project_id, need="viewer" if tool.kind == "looks" else "editor")
