@@ -23,12 +23,13 @@ export default {
   render({ series, labels, unit, height, min, max }, el) {
     const values = series.flatMap((line) => line.values).filter((value) => value !== null)
     const count = Math.max(...series.map((line) => line.values.length))
-    const ticks = marks(Math.min(min ?? 0, ...values), Math.max(max ?? -Infinity, ...values))
+    const least = Math.min(min ?? 0, ...values)
+    const ticks = marks(least, Math.max(max ?? least, ...values))
     const [low, high] = [ticks[0], ticks.at(-1)]
     const x = (i) => Math.round(((i + 0.5) / count) * 10_000) / 10
     const y = (value) => Math.round((1 - (value - low) / (high - low)) * 10_000) / 10
     const named = series.filter((line) => line.label)
-    const legend = named.length ? el('figcaption', { class: 'kit-line-legend' }, ...series.map((line, i) => el('span', { class: 'kit-line-name' }, el('i', { class: 'kit-line-swatch', style: { background: colour(line, i) } }), line.label ?? ''))) : null
+    const legend = named.length ? el('figcaption', { class: 'kit-line-legend' }, ...named.map((line) => el('span', { class: 'kit-line-name' }, el('i', { class: 'kit-line-swatch', style: { background: colour(line, series.indexOf(line)) } }), line.label))) : null
     const scale = el('div', { class: 'kit-line-y', 'aria-hidden': 'true' }, ...ticks.map((tick) => el('span', null, written(tick, unit))))
     const ground = ticks.map((tick) => el('path', { d: `M0 ${y(tick)}H1000`, class: tick === 0 || tick === low ? 'kit-line-base' : 'kit-line-mark', 'vector-effect': 'non-scaling-stroke' }))
     const drawn = series.map((line, i) => el('path', { d: path(line.values, x, y), class: 'kit-line-path', stroke: colour(line, i), 'vector-effect': 'non-scaling-stroke' }))

@@ -1,4 +1,4 @@
-import { written } from './numbers.mjs'
+import { withUnit, written } from './numbers.mjs'
 
 export default {
   name: 'Stat',
@@ -10,7 +10,7 @@ export default {
     tone: { kind: 'text', choices: ['good', 'bad', 'neutral'] },
   },
   render({ value, label, unit, change, tone }, el) {
-    const shown = /^-?\d+(\.\d+)?$/.test(value) ? written(Number(value), unit) : `${value}${unit}`
+    const shown = /^-?\d+(\.\d+)?$/.test(value) ? written(Number(value), unit) : withUnit(value, unit)
     const meant = tone ?? (/^\s*[-−–]/.test(change ?? '') ? 'bad' : /^\s*\+/.test(change ?? '') ? 'good' : 'neutral')
     return el('div', { class: 'kit-stat' }, el('p', { class: 'kit-stat-value' }, shown), el('p', { class: 'kit-stat-label' }, label), change ? el('p', { class: `kit-stat-change kit-stat-${meant}` }, change) : null)
   },

@@ -2,8 +2,13 @@
 
 /** The page's whole text is in one language: the document names it. */
 export function written(value, unit = '') {
-  const text = new Intl.NumberFormat(document.documentElement.lang || 'en', { maximumFractionDigits: 2 }).format(value)
-  return unit ? (/^[%°]/.test(unit) || !/[A-Za-z]/.test(unit) ? `${text}${unit === '%' ? '\u202f' : ''}${unit}` : `${text}\u00a0${unit}`) : text
+  return withUnit(new Intl.NumberFormat(document.documentElement.lang || 'en', { maximumFractionDigits: 2 }).format(value), unit)
+}
+
+/** A unit in letters stands apart, a percent sign a little, anything else (°, €, 万) not at all. */
+export function withUnit(text, unit) {
+  const space = unit === '%' ? '\u202f' : /^[A-Za-z]/.test(unit) ? '\u00a0' : ''
+  return text + space + unit
 }
 
 /** Round marks from at most `low` to at least `high`, about five. */

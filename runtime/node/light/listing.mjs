@@ -37,7 +37,7 @@ export const REASONS = {
   }),
   component: (tag) => ({
     code: 'COMPONENT',
-    message: `What <${tag}> shows is written in its own file.`,
+    message: `What <${tag}> shows is not written in this file.`,
     hint: 'Change its attributes here, or the component itself.',
   }),
 }

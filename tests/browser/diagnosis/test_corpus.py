@@ -82,3 +82,10 @@ def test_what_a_finding_says_names_no_machine(judged: Mapping[str, Judged]) -> N
     assert texts
     assert not [text for text in texts if re.search(r"gate\.test|/vendor/|\.runtime-task|/tmp", text)]
     assert not [text for text in texts if str(Path.home()) in text]
+
+
+def test_the_kit_looks_the_same_in_both_frameworks(judged: Mapping[str, Judged]) -> None:
+    """D3."""
+    pictures = [judged[f"corpus/pages/{name}"].seen for name in ("good-kit.vue", "good-kit-react.tsx")]
+    assert all(seen is not None and seen.png for seen in pictures)
+    assert len({seen.png for seen in pictures if seen is not None}) == 1

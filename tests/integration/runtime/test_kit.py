@@ -91,3 +91,34 @@ def test_maps_name_nothing_of_the_kits_folder(compiler: Compiler) -> None:
     ]
     assert set(json.loads(files["page.js.map"])["sources"]) <= {"pages/p.vue", "pagegate:host"}
     assert str(runtime_home()) not in json.dumps(files)
+
+
+@pytest.mark.parametrize(
+    "specifier",
+    [
+        "@kit",
+        "@kit/",
+        "@kit//Bars",
+        "@kit/./Bars",
+        "@kit/../compile",
+        "@kit/props",
+        "@kit/Bars?raw",
+        "@kit/Bars.mjs",
+        "@kit/file/props.mjs",
+        "@kit/constructor",
+        "@kit/__proto__",
+        "@KIT/Bars",
+        "kit/Bars",
+        "./kit/Bars",
+        "/@kit/Bars",
+    ],
+)
+def test_nothing_but_the_published_names_leads_into_the_kit(compiler: Compiler, specifier: str) -> None:
+    """X2."""
+    for path, source in (
+        ("pages/p.vue", vue(f"import x from '{specifier}'\nconsole.log(x)")),
+        ("pages/p.tsx", f"import x from '{specifier}'\nexport default () => <p>{{String(x)}}</p>\n"),
+    ):
+        codes = {error["code"] for error in compiler.compile(path, {path: source})["errors"]}
+        assert codes, specifier
+        assert codes <= {"PAGE_IMPORT_NOT_FOUND", "PAGE_IMPORT_NOT_ALLOWED"}
