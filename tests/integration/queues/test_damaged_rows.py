@@ -26,6 +26,7 @@ from pagegate.storage.engine import dialect_of, sqlite_path
 from pagegate.storage.jobs import PAGE_MUTATION
 from pagegate.storage.objects import Objects
 from pagegate.storage.runs import CallSubmission, StepSubmission
+from pagegate.storage.screenshot_context import CaptureContext
 from tests.integration.queues.lane import TIMES
 from tests.world import World
 
@@ -38,7 +39,8 @@ class PlayedCheck:
 
     async def run(self, *_: Any) -> Checked:
         verdict = Verdict(status="passed", success=True, stages=Stages(compile="passed", render="passed"))
-        return Checked(verdict, frozenset())
+        nothing = CaptureContext(source="", components={}, pages={}, assets={}, theme="", route={}, canvas="")
+        return Checked(verdict, frozenset(), nothing)
 
 
 async def damage(url: str, statement: str) -> None:
