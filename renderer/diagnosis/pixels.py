@@ -19,6 +19,8 @@ _SAME_PX_STEP = 6  # neighbours that differ less are one surface: gradients, rou
 _BAND_PX = 180
 _EDGES_MIN = 24  # a single small letter has about this many
 _CONTRAST_MIN = 1.35  # less than grey-300 on white, the palest that is chosen for dates and footnotes
+_CONTRAST_DARK_MIN = 1.5  # the ratio flatters what is dark on dark: black on slate-800 has 1.44
+_DARK = 0.03
 _CONTRAST_LARGE_MIN = 1.2
 _CONTRAST_FADED_MIN = 1.15  # the author dimmed it: only what has really vanished is told
 _LARGE_PX = 40.0
@@ -177,6 +179,8 @@ def _line_contrast(line: Image.Image, colour: Colour, alpha: float, needed: floa
     colours = _colours_of(line)
     total = sum(count for count, _ in colours)
     ground_count, ground = max(colours)
+    if needed == _CONTRAST_MIN and _luminance(ground) < _DARK:
+        needed = _CONTRAST_DARK_MIN
     painted = _blend(colour, ground, alpha)
     contrast = contrast_of(painted, ground)
     if contrast >= _CONTRAST_PLAINLY_FINE and ground_count >= total * 0.3:

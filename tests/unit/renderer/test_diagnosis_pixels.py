@@ -58,6 +58,25 @@ def test_text_that_stands_out_is_not_told(ground: Image.Image, colour: tuple[int
     assert judged(ground, colour) == []
 
 
+def test_dark_on_dark_needs_more_than_the_ratio_of_pale_on_white() -> None:
+    assert judged(plain("#1e293b"), (0, 0, 0)) == ["TEXT_UNREADABLE"]
+    assert judged(plain("#1e293b"), (100, 116, 139)) == []
+
+
+@pytest.mark.parametrize(
+    ("ground", "painted", "codes"),
+    [
+        (plain("#0f172a"), (15, 26, 46), ["TEXT_UNREADABLE"]),
+        (plain("#0f172a"), (125, 211, 252), []),
+        (gradient(0, 255), (128, 128, 128), []),  # the ground changes too: nothing is known
+    ],
+)
+def test_letters_cut_out_of_a_gradient_are_judged_by_what_is_seen(
+    ground: Image.Image, painted: tuple[int, int, int], codes: list[str]
+) -> None:
+    assert judged(ground, painted, from_ground=True) == codes
+
+
 def test_translucent_text_is_judged_as_it_is_painted() -> None:
     assert judged(plain("white"), (0, 0, 0), alpha=0.05, lines=[[150, 100, 100, 20]]) == ["TEXT_UNREADABLE"]
 
