@@ -142,6 +142,7 @@ class World:
     limits: AgentLimits = field(default_factory=lambda: AgentLimits(queue_wait_s=5.0))
     run_limits: RunLimits = field(default_factory=RunLimits)
     model_idle_s: float = 10.0
+    tools_idle_s: float = 5.0
     user_id: int = 0
     project_id: int = 0
     workspace_id: int = 0
@@ -165,7 +166,7 @@ class World:
             feed,
             owner,
             self.run_limits,
-            AgentOptions(limits=self.limits, model_idle_s=self.model_idle_s, tools_idle_s=5.0),
+            AgentOptions(limits=self.limits, model_idle_s=self.model_idle_s, tools_idle_s=self.tools_idle_s),
             on_jobs=lambda: None,
         )
         side.models._scripted = self.model.model

@@ -15,7 +15,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 KEY = "sk-the-right-one"
-Trouble = Literal["", "silent", "broken", "limited", "cut", "refusing", "garbage"]
+Trouble = Literal["", "silent", "broken", "limited", "cut", "refusing", "garbage", "spent", "unknown", "long", "odd"]
+
+_SAYS: dict[str, tuple[int, dict[str, Any]]] = {  # (status, error) as OpenAI words them
+    "spent": (429, {"type": "insufficient_quota", "code": "insufficient_quota", "message": "no money left"}),
+    "unknown": (404, {"type": "invalid_request_error", "code": "model_not_found", "message": "no such model"}),
+    "long": (400, {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "too long"}),
+    "odd": (400, {"type": "invalid_request_error", "code": None, "message": "odd"}),
+}
 
 
 @dataclass
@@ -55,6 +62,9 @@ class Provider:
             return web.json_response({"error": {"message": "slow down", "type": "rate_limit"}}, status=429)
         if self.trouble == "broken":
             return web.json_response({"error": {"message": "oops"}}, status=500)
+        if self.trouble in _SAYS:
+            status, error = _SAYS[self.trouble]
+            return web.json_response({"error": error}, status=status)
         if key != KEY or self.trouble == "refusing":
             return web.json_response({"error": {"message": f"bad key {key}"}}, status=401)
         return None

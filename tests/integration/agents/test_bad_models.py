@@ -1,12 +1,15 @@
 """Models and histories that do not do what they should: each run ends with its own code, and nothing else suffers."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
+import structlog
 from cryptography.fernet import Fernet
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from pagegate.actors.agents import reading
 from pagegate.actors.agents.limits import AgentLimits
 from pagegate.actors.agents.models import Models
 from pagegate.actors.agents.secrets import SecretKeyInvalid, Secrets, SecretUnreadable
@@ -60,6 +63,24 @@ async def test_a_model_that_falls_silent(world: World) -> None:
     world.model_idle_s = 0.2
     world.model.speak = world.model.hang
     await ends_with(world, "AI_MODEL_IDLE_TIMEOUT")
+
+
+async def test_a_tool_that_falls_silent_and_one_that_breaks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def break_down(*_: Any) -> Any:
+        raise ValueError("/a/path/of/ours")
+
+    world.tools_idle_s = 0.2
+    for tool, code in ((hang, "AI_TOOL_IDLE_TIMEOUT"), (break_down, "AI_RUN_FAILED")):
+        monkeypatch.setattr(reading, "list_project_pages", tool)
+        world.model.speak = Played.says(call("x", "list_project_pages"))
+        with structlog.testing.capture_logs():
+            await ends_with(world, code)
+    async with world.db.read() as tx:
+        errors = (await tx.execute(select(schema.ai_agent_runs.c.error))).scalars().all()
+    assert "/a/path" not in str(errors)
 
 
 async def test_a_model_that_says_nothing_at_all(world: World) -> None:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.secrets import Secrets
+from pagegate.actors.kernel import stop
 from pagegate.actors.tickets import Tickets
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
@@ -22,7 +23,7 @@ from pagegate.storage import credentials, schema
 from pagegate.storage.credentials import NewCredential
 from pagegate.storage.users import create_user, issue_token
 from pagegate.storage.workspaces import put_member
-from tests.integration.agents.conftest import Played, Replica, World, create
+from tests.integration.agents.conftest import SOURCE, Played, Replica, World, create
 from tests.integration.agents.fake_provider import KEY, Provider
 
 HELLO = [create("c1", "one"), create("c2", "two")]
@@ -185,6 +186,36 @@ async def test_a_prompt_that_says_nothing_and_a_key_that_is_none_are_refused(doo
         assert (answer.status, (await answer.json())["code"]) == (422, "REQUEST_INVALID")
 
 
+async def test_what_cannot_be_begun_is_refused(door: Door, world: World) -> None:
+    path = f"/projects/{world.project_id}/agent-runs"
+    world.model.speak = world.model.hang
+    run_id = await start(door, world)
+    session = (await door.editor.ask("GET", f"/runs/{run_id}"))[1]["agent"]["session_id"]
+    answers = [
+        await door.editor.ask("POST", path, {"prompt": "x", "session_id": session}),
+        await door.editor.ask("POST", path, {"prompt": "x", "session_id": 99}),
+        await door.editor.ask(
+            "POST", "/model-credentials", {"name": "m", "provider": "openai", "model": "g", "key": "k"}
+        ),
+    ]
+    assert [(status, body.get("code", body)) for status, body in answers] == [
+        (409, "AI_SESSION_BUSY"),
+        (404, "AI_SESSION_NOT_FOUND"),
+        (503, "AI_CREDENTIALS_UNAVAILABLE"),
+    ]
+    page = {"call_id": "c", "tool": "create_project_page", "arguments": {"title": "One", "source": SOURCE}}
+    _, outside = await door.editor.ask("POST", f"/projects/{world.project_id}/tool-calls", {"calls": [page]})
+    await door.editor.ask("POST", f"/runs/{outside['run_id']}/cancel")
+    status, body = await door.editor.ask("POST", f"/runs/{outside['run_id']}/retry", {})
+    assert (status, body["code"]) == (409, "AI_RUN_NOT_RETRYABLE")
+    await door.replica.side.stop_executing()
+    late = await world.is_over(await start(door, world))
+    assert late.error["code"] == "AI_RUN_PROCESS_STOPPED", "accepted at the last moment, and not left behind"
+    await stop(door.replica.side.background)
+    status, body = await door.editor.ask("POST", path, {"prompt": "x"})
+    assert (status, body["code"]) == (503, "AI_AGENT_UNAVAILABLE")
+
+
 async def test_strangers_find_nothing(door: Door, world: World) -> None:
     world.model.speak = Played.says("done")
     run_id = await start(door, world)
@@ -239,6 +270,8 @@ async def test_credentials_are_tried_saved_and_never_shown(door: Door, world: Wo
         provider.trouble = ""
         status, body = await door.editor.ask("POST", "/model-credentials", new)
         assert status == 201, body
+        status, again = await door.editor.ask("POST", "/model-credentials", new)
+        assert (status, again["code"]) == (409, "AI_CREDENTIAL_NAME_TAKEN")
     status, listed = await door.editor.ask("GET", "/model-credentials")
     assert KEY not in str(body) + str(listed)
     assert [one["name"] for one in listed["credentials"]] == ["mine"]

@@ -93,6 +93,22 @@ async def test_a_provider_in_trouble_ends_the_run_with_its_code(
     assert KEY not in str([event.data for event in await world.events(run_id)]) + str(ended.error) + caplog.text
 
 
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [
+        ("spent", "AI_MODEL_QUOTA_EXCEEDED"),
+        ("unknown", "AI_MODEL_NOT_FOUND"),
+        ("long", "AI_MODEL_CONTEXT_FULL"),
+        ("odd", "AI_MODEL_REQUEST_REFUSED"),
+    ],
+)
+async def test_what_a_provider_refuses_is_told_apart(world: World, provider: Provider, trouble: Any, code: str) -> None:
+    provider.trouble = trouble
+    replica = replica_of(world, provider, "openai")
+    run_id = await world.ask(replica, model=await choice(world, replica, provider, "openai"))
+    assert (await world.is_over(run_id)).error["code"] == code
+
+
 @pytest.mark.parametrize("kind", PROVIDERS)
 async def test_a_key_is_tried_before_it_is_saved(world: World, provider: Provider, kind: str) -> None:
     models = replica_of(world, provider, kind).side.models
