@@ -48,12 +48,46 @@ async def one_row_of_each(world: World) -> dict[str, int]:
             source="agent",
             created_at_ms=tx.now,
         )
+        for kind in schema.JOB_KINDS:
+            if kind != KIND:
+                await insert_job(tx, world, kind)
         first = {
             table: (await tx.execute(select(schema.metadata.tables[table].c.id))).scalars() for table in schema.GUARDED
         }
         ids = {table: min(found) for table, found in first.items()}
     assert (ids["ai_page_mutation_jobs"], ids["render_attempts"]) == (submitted.job_ids[0], attempt.lease.id)
     return ids | {"ai_agent_runs": queued}
+
+
+async def insert_job(tx: Tx, world: World, kind: str) -> None:
+    """A pending job of a kind that has a way in of its own, with whatever its columns must have."""
+    page = {
+        "code": f"page-of-{kind}",
+        "title": "A page",
+        "framework": "vue",
+        "updated_at_ms": tx.now,
+        "created_at_ms": tx.now,
+    }
+    own: dict[str, dict[str, Any]] = {
+        "page_screenshot_jobs": {
+            "page_id": await tx.insert(schema.pages, project_id=world.projects[0], **page),
+            "page_code": page["code"],
+            "page_version": 1,
+            "config_fingerprint": "0",
+            "viewport": "1280x720",
+            "capture_key": "0",
+        },
+        "project_build_jobs": {"snapshot": {}, "routes": "hash"},
+    }
+    await tx.insert(
+        schema.metadata.tables[kind],
+        workspace_id=world.workspaces[0],
+        project_id=world.projects[0],
+        user_id=world.user_id,
+        available_at=tx.now,
+        created_at_ms=tx.now,
+        **own[kind],
+    )
 
 
 @pytest.fixture
@@ -90,7 +124,7 @@ async def moves(world: World, table: Table, column: str, row_id: int, before: st
         async with world.db.write() as tx:
             copy = (await tx.execute(select(table).where(table.c.id == row_id))).mappings().one()
             numbers = {"id", "tool_call_id", "position", "run_step", "number"} & copy.keys()
-            texts = {"call_id", "worker_id", "idempotency_key"} & copy.keys()
+            texts = {"call_id", "worker_id", "idempotency_key", "capture_key"} & copy.keys()
             unique: dict[str, Any] = dict.fromkeys(numbers, 10_000) | dict.fromkeys(texts, "another")
             if table is schema.ai_agent_external_tasks:
                 call = (await tx.execute(select(schema.ai_agent_tool_calls))).mappings().first()
