@@ -4,7 +4,8 @@
 * `POST /light/{tool}` `LightRequest` as JSON, or multipart with a file after it → 200 `LightResult`, or an `ErrorBody`;
 * `GET /outputs/{id}/{path}`, `DELETE /outputs/{id}`: the compiled page, until the check is over;
 * `GET /vendor/{path}`: the frameworks;
-* `/previews/…`: for people (`runtime_previews.py`);
+* `/previews/…` and `/sites/…`: for people (`runtime_previews.py`, `runtime_sites.py`);
+* `POST /builds/offers`: there may be builds to pull (`runtime_builds.py`);
 * `/healthz`, `/readyz`, `/metrics`.
 
 Owns the HTTP session that reads sources. A caller that goes away cancels its task; the slot stays taken until the task
@@ -15,7 +16,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -26,7 +26,10 @@ from pydantic import BaseModel, ValidationError
 from pagegate.actors.compiling.tasks import LightTask
 from pagegate.actors.systems.runtime import RuntimeSystem
 from pagegate.http.metrics import HttpMetrics, metrics_handler
+from pagegate.http.runtime_builds import add_build_routes
 from pagegate.http.runtime_previews import add_preview_routes
+from pagegate.http.runtime_sites import add_site_routes
+from pagegate.runtime.allowed import may_fetch_from
 from pagegate.runtime.contract import (
     LIGHT_DEADLINES_S,
     LIGHT_REQUEST_BYTES_MAX,
@@ -68,6 +71,8 @@ def runtime_app(system: RuntimeSystem) -> web.Application:
         ]
     )
     add_preview_routes(app, system)
+    add_build_routes(app, system)
+    add_site_routes(app, system)
     return app
 
 
@@ -152,24 +157,6 @@ async def _while_caller_waits(request: web.Request, work: "asyncio.Task[T]") -> 
                 raise web.HTTPRequestTimeout(text="the caller went away")
     finally:
         work.cancel()
-
-
-def may_fetch_from(backend_url: str, allowed: tuple[str, ...]) -> bool:
-    """True when `backend_url` is one of `allowed`, compared as scheme, host, port and path. Pure."""
-    return _identity(backend_url) is not None and _identity(backend_url) in {_identity(url) for url in allowed}
-
-
-def _identity(url: str) -> tuple[str, str, int, str] | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port is None:
-        return None
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return None
-    return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
 async def _read_output(request: web.Request) -> web.Response:

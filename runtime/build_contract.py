@@ -2,7 +2,7 @@
 
 Owns the models of these calls, all of them the Runtime's to the Backend under `/internal/runtime/build-jobs`:
 
-* `POST …/claim` with the ticket of an offer: `BuildClaimed`, or 204 when there is nothing to do;
+* `POST …/claim` with the ticket of an offer: `BuildClaimAnswer`;
 * with the build token, which opens one attempt of one job: `GET …/{job}/{attempt}/snapshot`, `GET …/assets/{name}`,
   `POST …/heartbeat` (`BuildHeartbeat` → `BuildOrders`), `PUT …/artifact` (the zip, streamed) and `POST …/failure`.
 
@@ -79,11 +79,17 @@ class BuildClaimed(Wire):
     artifact_bytes_max: int
 
 
+class BuildClaimAnswer(Wire):
+    """`claimed` None: there is nothing to do."""
+
+    claimed: BuildClaimed | None = None
+
+
 class BuildHeartbeat(Wire):
-    """Where the build is, for who looks on (B4)."""
+    """Where the build is, for who looks on (B4), and the summary so far, which is kept (B3)."""
 
     step: Literal["fetching", "compiling", "packing", "uploading"] = "fetching"
-    percent: int = Field(default=0, ge=0, le=100)
+    log: list[str] = Field(default_factory=list, max_length=LOG_LINES_MAX)
 
 
 class BuildOrders(Wire):

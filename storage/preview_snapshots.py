@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import and_, delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select
 
 from pagegate.storage.engine import Tx
 from pagegate.storage.objects import StoredAsset
@@ -66,6 +66,20 @@ async def load_deck(tx: Tx, project_id: int, shown: tuple[int, int]) -> list[Dec
     `shown` is a page and the number of the version that is wanted of it; a deck without it is empty.
     """
     page_id, number = shown
+    wanted = or_(
+        and_(pages.c.id == page_id, page_versions.c.number == number),
+        and_(pages.c.id != page_id, page_versions.c.number == pages.c.current_version_number),
+    )
+    deck = await _load_deck(tx, project_id, wanted)
+    return deck if any(page.page_id == page_id for page in deck) else []
+
+
+async def load_current_deck(tx: Tx, project_id: int) -> list[DeckPage]:
+    """The pages of a project that are not deleted, each in its current version, in the order they were made."""
+    return await _load_deck(tx, project_id, page_versions.c.number == pages.c.current_version_number)
+
+
+async def _load_deck(tx: Tx, project_id: int, wanted: ColumnElement[bool]) -> list[DeckPage]:
     rows = await tx.execute(
         select(
             pages.c.id,
@@ -85,15 +99,12 @@ async def load_deck(tx: Tx, project_id: int, shown: tuple[int, int]) -> list[Dec
             and_(
                 pages.c.project_id == project_id,
                 pages.c.deleted_at_ms.is_(None),
-                or_(
-                    and_(pages.c.id == page_id, page_versions.c.number == number),
-                    and_(pages.c.id != page_id, page_versions.c.number == pages.c.current_version_number),
-                ),
+                wanted,
             )
         )
         .order_by(pages.c.id)
     )
-    deck = [
+    return [
         DeckPage(
             page_id=row.id,
             code=row.code,
@@ -108,7 +119,6 @@ async def load_deck(tx: Tx, project_id: int, shown: tuple[int, int]) -> list[Dec
         )
         for row in rows
     ]
-    return deck if any(page.page_id == page_id for page in deck) else []
 
 
 async def load_pinned(tx: Tx, version_ids: Iterable[int]) -> dict[int, SavedSource]:

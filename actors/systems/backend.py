@@ -29,6 +29,7 @@ from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.jobs.page_picture import PagePictures
 from pagegate.actors.jobs.page_screenshot import PageScreenshot
+from pagegate.actors.jobs.project_build import ProjectBuilds
 from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.previews import Previews, again, forget_expired_snapshots
@@ -50,8 +51,9 @@ from pagegate.actors.systems.backend_agents import AgentSide
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
 from pagegate.renderer.client import RenderWorker
+from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
-from pagegate.storage import lanes
+from pagegate.storage import builds, lanes
 from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
@@ -88,6 +90,7 @@ class BackendOptions:
     mutation_concurrency: int = 1
     screenshot_concurrency: int = 1
     screenshot_active_jobs_max: int = 256
+    build_active_jobs_max: int = 16
     infra_failures_max: int = 10
     lease_losses_max: int = 3
     lease: LeaseTimes = field(default_factory=LeaseTimes)
@@ -174,7 +177,12 @@ class BackendSystem:
         pictures.on_ordered = lambda: self.screenshot_queue.tell(JobsSubmitted())
         # Runs first at the stop: everything below still works while running jobs converge.
         self._stack.push_async_callback(self.drain)
-        queues = {mutation.name: self.queue, screenshot.name: self.screenshot_queue}
+        self.builds = self._start_builds(session)
+        queues = {
+            mutation.name: self.queue,
+            screenshot.name: self.screenshot_queue,
+            builds.PROJECT_BUILD: self.builds,
+        }
         self._started(HintListener.start(self.db, queues, external))
         self._started(Pruner.start(self.db, options.retention, period_s=options.prune_s))
         self.agent_runs = self._started(
@@ -192,7 +200,7 @@ class BackendSystem:
         limits = RetryLimits(
             options.run_limits.active_jobs_max,
             options.run_limits.job_deadline_s,
-            {screenshot.name: options.screenshot_active_jobs_max},
+            {screenshot.name: options.screenshot_active_jobs_max, builds.PROJECT_BUILD: options.build_active_jobs_max},
         )
         self.job_control = self._started(
             JobControl.start(self.db, queues, limits, on_news=self.feed.publish, on_end=hint_external)
@@ -261,6 +269,20 @@ class BackendSystem:
             options.internal_url,
             options.check_limits,
         )
+
+    def _start_builds(self, session: aiohttp.ClientSession) -> pykka.ActorRef[ProjectBuilds]:
+        options = self.options
+        started: pykka.ActorRef[ProjectBuilds] = self._started(
+            ProjectBuilds.start(
+                self.db,
+                self.objects,
+                self.tickets,
+                partial(offer_builds, session),
+                options.runtime_urls,
+                options.internal_url,
+            )
+        )
+        return started
 
     def _start_queue(self, kind: JobKind, concurrency: int) -> pykka.ActorRef[JobQueue]:
         options = self.options

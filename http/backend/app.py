@@ -18,10 +18,12 @@ from prometheus_client import Gauge
 from pagegate.http.backend import auth
 from pagegate.http.backend.agent_runs import agent_runs
 from pagegate.http.backend.assets import assets
+from pagegate.http.backend.builds import builds
 from pagegate.http.backend.components import components
 from pagegate.http.backend.errors import ApiError, error_answer, refusal_of
 from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
+from pagegate.http.backend.internal_builds import internal_builds
 from pagegate.http.backend.jobs import jobs
 from pagegate.http.backend.lanes import lanes
 from pagegate.http.backend.mcp_door import mcp_door
@@ -78,9 +80,11 @@ NOUNS = (
     pages,
     screenshots,
     visual_edits,
+    builds,
     lanes,
     jobs,
     internal,
+    internal_builds,
     health,
     about,
 )

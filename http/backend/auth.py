@@ -26,7 +26,7 @@ async def find_out_who_asks(route: Route, parts: BackendParts, request: web.Requ
     """The caller of a user's route, None for others. Raises `ApiError` (401, 403) for who may not come in here."""
     if route.access == "public":
         return None
-    token = _bearer(request)
+    token = bearer(request)
     if route.access == "ticket":
         try:
             parts.tickets.verify(token, request.match_info["artifact_id"])
@@ -45,7 +45,8 @@ async def find_out_who_asks(route: Route, parts: BackendParts, request: web.Requ
     return caller
 
 
-def _bearer(request: web.Request) -> str:
+def bearer(request: web.Request) -> str:
+    """The token of the Authorization header. Raises `TOKEN_MISSING`."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise ApiError("TOKEN_MISSING")

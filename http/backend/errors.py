@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from pagegate.actors.agents.tools import ToolCallsRefused
 from pagegate.http.backend.agent_refusals import AGENT_REFUSALS, CODE_OF_AGENT_ERROR, SPEAKING
+from pagegate.storage.builds import BuildLaneFull, ReleaseNotFound
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.external import ResultDelivered
 from pagegate.storage.jobs import JobNotFound
@@ -145,6 +146,17 @@ REFUSALS: dict[str, Refusal] = {
     "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT": Refusal(
         429, "Too many screenshots are waiting or running.", "Send the same request again in a while."
     ),
+    # builds and releases
+    "PROJECT_EMPTY": Refusal(422, "The project has no page to build.", "Save a page first."),
+    "PROJECT_BUILD_JOBS_LIMIT": Refusal(
+        429, "Too many builds are waiting or running.", "Send the same request again when one has ended."
+    ),
+    "BUILD_JOB_NOT_FOUND": Refusal(404, "There is no such build, or you are not a member of its workspace."),
+    "RELEASE_NOT_FOUND": Refusal(404, "The project has no such release.", "List its releases."),
+    "BUILD_ATTEMPT_OVER": Refusal(409, "This attempt of the build is over.", "Stop it; nothing of it is kept."),
+    "PROJECT_BUILD_ARTIFACT_TOO_LARGE": Refusal(413, "The site is larger than allowed.", "Use smaller assets."),
+    "PROJECT_BUILD_ARCHIVE_REFUSED": Refusal(422, "The archive cannot be served.", "Build it again."),
+    "PROJECT_BUILD_UPLOAD_FAILED": Refusal(400, "The upload did not arrive whole.", "Start the build again."),
     # jobs and lanes
     "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`GET /lanes` names them; so does /openapi.json."),
     "JOB_NOT_FOUND": Refusal(
@@ -251,6 +263,8 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     JobNotFound: "JOB_NOT_FOUND",
     GroupNotFound: "SCREENSHOT_GROUP_NOT_FOUND",
     ScreenshotLaneFull: "PAGE_SCREENSHOT_ACTIVE_JOBS_LIMIT",
+    BuildLaneFull: "PROJECT_BUILD_JOBS_LIMIT",
+    ReleaseNotFound: "RELEASE_NOT_FOUND",
     JobNotFailed: "JOB_NOT_FAILED",
     JobAlreadyRetried: "JOB_ALREADY_RETRIED",
     ResultDelivered: "JOB_RESULT_DELIVERED",

@@ -40,6 +40,11 @@ class ApiLimits:
     mcp_wait_s: float = 50.0  # of the 60 s that A9 allows and after which most clients give up
     screenshot_active_jobs_max: int = 256  # PAGE_SCREENSHOT_MAX_ACTIVE_JOBS
     screenshot_group_max: int = 64  # PAGE_SCREENSHOT_MAX_GROUP_SIZE
+    build_artifact_bytes_max: int = 512 * MIB  # PROJECT_BUILD_ARTIFACT_MAX_BYTES
+    build_deadline_s: float = 3600.0  # PROJECT_BUILD_TOTAL_DEADLINE_SECONDS
+    build_active_jobs_max: int = 16
+    job_lease_s: float = 60.0  # DURABLE_JOB_LEASE_SECONDS
+    job_heartbeat_s: float = 15.0  # DURABLE_JOB_HEARTBEAT_SECONDS
 
     def source_body_bytes_max(self) -> int:
         """A body with one source. JSON writes a byte of source as up to two in any sensible text."""
@@ -71,6 +76,8 @@ class BackendParts:
     unready: Callable[[], Sequence[str]] = field(default=lambda: ())  # why the process itself is not ready
     screenshot_feed: RunFeed = field(default_factory=RunFeed)  # by project
     wake_screenshots: Callable[[], None] = field(default=lambda: None)
+    wake_builds: Callable[[], None] = field(default=lambda: None)
+    sites_url: str = ""  # where a browser reaches the sites: another origin than this API's (X6)
 
 
 PARTS = web.AppKey("pagegate_parts", BackendParts)

@@ -13,6 +13,7 @@ from pagegate.storage.schema.agents import (
     ai_agent_runs,
     ai_agent_tool_calls,
 )
+from pagegate.storage.schema.builds import project_build_jobs, project_releases, project_sites
 from pagegate.storage.schema.columns import Id, Json, Ms, live, metadata
 from pagegate.storage.schema.jobs import JOB_KINDS, ai_page_mutation_batches, ai_page_mutation_jobs, lanes
 from pagegate.storage.schema.pages import (
@@ -87,6 +88,9 @@ __all__ = [
     "page_versions",
     "pages",
     "preview_snapshots",
+    "project_build_jobs",
+    "project_releases",
+    "project_sites",
     "projects",
     "render_attempts",
     "render_requests",

@@ -1,0 +1,68 @@
+"""Archives are looked at before anything of them is kept or served (X4).
+
+Pure but for reading the file. What is no plain zip of plain files is refused with `ArchiveRefused`: a path that leads
+out, a link, two entries of one name, more entries or more bytes than allowed, and a ratio that only a bomb has.
+"""
+
+import stat
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ENTRIES_MAX = 20_000
+NAME_BYTES_MAX = 1024
+RATIO_MAX = 200
+RATIO_FREE_BYTES = 64 * 1024 * 1024  # below this much in all, a ratio says nothing
+
+
+class ArchiveRefused(Exception):
+    """The archive cannot be served. The text is for clients: it names the entry, and nothing of this machine."""
+
+
+@dataclass(frozen=True)
+class ArchiveLimits:
+    """Of what comes out of it. `unpacked_bytes_max` counts all files together."""
+
+    unpacked_bytes_max: int
+    entries_max: int = ENTRIES_MAX
+
+
+def check_archive(archive: Path, limits: ArchiveLimits) -> list[zipfile.ZipInfo]:
+    """The files of a site's archive, in its order. Raises `ArchiveRefused`. Blocks."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = opened.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise ArchiveRefused("it is no zip") from error
+    if len(entries) > limits.entries_max:
+        raise ArchiveRefused(f"it has {len(entries)} entries, {limits.entries_max} are allowed")
+    seen = set[str]()
+    for entry in entries:
+        _check_entry(entry)
+        if entry.filename in seen:
+            raise ArchiveRefused(f"it has two entries called {entry.filename[:80]!r}")
+        seen.add(entry.filename)
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > limits.unpacked_bytes_max:
+        raise ArchiveRefused(f"it unpacks to {unpacked} bytes, {limits.unpacked_bytes_max} are allowed")
+    if unpacked > RATIO_FREE_BYTES and unpacked > RATIO_MAX * archive.stat().st_size:
+        raise ArchiveRefused(f"it unpacks to more than {RATIO_MAX} times its size")
+    if "index.html" not in seen:
+        raise ArchiveRefused("it has no index.html")
+    return [entry for entry in entries if not entry.is_dir()]
+
+
+def _check_entry(entry: zipfile.ZipInfo) -> None:
+    name, shown = entry.filename, entry.filename[:80]
+    parts = name.removesuffix("/").split("/")
+    if len(name.encode(errors="replace")) > NAME_BYTES_MAX or "\\" in name or any(ord(char) < 32 for char in name):
+        raise ArchiveRefused(f"{shown!r} is no name of a file")
+    if any(part in {"", ".", ".."} for part in parts) or (len(parts[0]) == 2 and parts[0][1] == ":"):
+        raise ArchiveRefused(f"{shown!r} leads out of the site")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        raise ArchiveRefused(f"{shown!r} is a link or a device")
+    if entry.flag_bits & 1:
+        raise ArchiveRefused(f"{shown!r} is encrypted")
+    if entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise ArchiveRefused(f"{shown!r} is packed in a way that is not read here")

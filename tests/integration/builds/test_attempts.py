@@ -1,0 +1,199 @@
+"""A Runtime that behaves badly, or is lost: each its own clear answer, nothing half promoted (B1-B4, X4, case 50)."""
+
+import asyncio
+import io
+import zipfile
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import update
+
+from pagegate.actors import kernel
+from pagegate.actors.jobs.project_build import ProjectBuilds, forget_objects
+from pagegate.runtime.build_contract import OFFER_SUBJECT
+from pagegate.storage import builds, schema
+from tests.integration.builds.conftest import Stage
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Played:
+    """A Runtime that this test plays, with one claimed attempt."""
+
+    def __init__(self, stage: Stage, claimed: Mapping[str, Any]) -> None:
+        self.stage, self.token = stage, claimed["token"]
+        self.job_id, self.limit = claimed["job_id"], claimed["artifact_bytes_max"]
+        self.base = f"{stage.backend}/internal/runtime/build-jobs/{claimed['job_id']}/{claimed['attempt']}"
+
+    async def ask(self, method: str, path: str, token: str | None = None, **sent: Any) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        async with self.stage.http.request(method, self.base + path, headers=headers, **sent) as answer:
+            text = await answer.text()
+            return answer.status, (await answer.json() if text else None)
+
+    async def upload(self, content: Any, **more: Any) -> tuple[int, Any]:
+        data = io.BytesIO(content) if isinstance(content, bytes) else content
+        return await self.ask("PUT", "/artifact", data=data, **more)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def alone(stage: Stage) -> AsyncIterator[Stage]:
+    """Nobody offers anything to the real Runtime."""
+    await kernel.stop(stage.builds)
+    await stage.save("one", "<template><p>one</p></template>")
+    yield stage
+
+
+async def claim(stage: Stage) -> Played:
+    await stage.start()
+    ticket = stage.parts.tickets.issue(OFFER_SUBJECT)
+    async with stage.http.post(
+        f"{stage.backend}/internal/runtime/build-jobs/claim",
+        json={"worker_id": "played", "runtime_build": "vite-played"},
+        headers={"Authorization": f"Bearer {ticket}"},
+    ) as answer:
+        assert answer.status == 200
+        return Played(stage, (await answer.json())["claimed"])
+
+
+def zipped(files: Mapping[str, bytes] | None = None, *entries: tuple[zipfile.ZipInfo, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {"index.html": b"<h1>site</h1>", **(files or {})}.items():
+            archive.writestr(name, content)
+        for entry, content in entries:
+            archive.writestr(entry, content)
+    return made.getvalue()
+
+
+def link() -> tuple[zipfile.ZipInfo, bytes]:
+    entry = zipfile.ZipInfo("link")
+    entry.external_attr = 0o120777 << 16
+    return entry, b"/etc/passwd"
+
+
+async def releases(stage: Stage) -> int:
+    _, found = await stage.call("GET", f"/projects/{stage.project_id}/releases")
+    return len(found["releases"])
+
+
+async def test_an_archive_that_leads_out_links_or_explodes_is_refused(alone: Stage) -> None:
+    played = await claim(alone)
+    bad = [
+        b"no zip at all",
+        zipped({"../evil.html": b""}),
+        zipped({"/etc/evil": b""}),
+        zipped({"a\\b": b""}),
+        zipped({"C:/evil": b""}),
+        zipped(None, link()),
+        zipped({"bomb": bytes(100 * 1024 * 1024)}),
+        zipped({f"{n}": b"" for n in range(20_001)}),
+    ]
+    for content in bad:
+        assert len(content) <= 4 * played.limit
+        status, refusal = await played.upload(content)
+        wanted = "ARTIFACT_TOO_LARGE" if len(content) > played.limit else "ARCHIVE_REFUSED"
+        assert (status in {413, 422}, refusal["code"]) == (True, f"PROJECT_BUILD_{wanted}"), content[:20]
+    assert (await releases(alone), alone.left_objects()) == (0, [])
+    assert (await played.upload(zipped()))[0] == 200  # the attempt is still its own
+
+
+async def test_one_byte_over_the_limit_is_refused_and_the_limit_itself_is_taken(alone: Stage) -> None:
+    played = await claim(alone)
+    room = played.limit - len(zipped(None, (zipfile.ZipInfo("fill"), b"")))
+    exact = zipped(None, (zipfile.ZipInfo("fill"), bytes(room)))
+    over = zipped(None, (zipfile.ZipInfo("fill"), bytes(room + 1)))
+    assert (len(exact), len(over)) == (played.limit, played.limit + 1)
+
+    async def streamed() -> AsyncIterator[bytes]:  # nothing tells the size beforehand
+        for start in range(0, len(over), 65536):
+            yield over[start : start + 65536]
+
+    for content in (over, streamed()):
+        status, refusal = await played.upload(content)
+        assert (status, refusal["code"]) == (413, "PROJECT_BUILD_ARTIFACT_TOO_LARGE")
+    assert alone.left_objects() == []
+    assert (await played.upload(exact))[0] == 200
+
+
+async def test_a_second_upload_and_a_token_for_another_job_are_refused(alone: Stage) -> None:
+    first, second = await claim(alone), await claim(alone)
+    status, refusal = await first.upload(zipped(), token=second.token)
+    assert (status, refusal["code"]) == (401, "TICKET_INVALID")
+    assert (await first.upload(zipped()))[1] == {"release": 1}
+    status, refusal = await first.upload(zipped({"b.html": b"other"}))
+    assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
+    assert (await first.ask("POST", "/heartbeat", json={}))[0] == 409
+    assert await releases(alone) == 1
+    assert (await second.ask("GET", "/snapshot"))[1]["pages"][0]["code"] == "one"
+
+
+async def test_a_cancelled_build_is_told_to_stop_and_its_upload_is_not_promoted(alone: Stage) -> None:
+    played = await claim(alone)
+    await alone.call("DELETE", f"/build-jobs/{played.job_id}")
+    assert (await played.ask("POST", "/heartbeat", json={"log": ["compiling"]}))[1] == {"cancel": True}
+    status, refusal = await played.upload(zipped())
+    assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
+    assert (await releases(alone), alone.left_objects()) == (0, [])
+    gone = {"code": "PROJECT_BUILD_CANCELLED", "error": {"code": "x", "message": "y"}, "log": ["stopped"]}
+    await played.ask("POST", "/failure", json=gone)
+    _, job = await alone.call("GET", f"/build-jobs/{played.job_id}")
+    assert (job["status"], job["error"]["code"], job["log"]) == ("cancelled", "JOB_CANCELLED", ["stopped"])
+
+
+async def test_an_upload_that_is_cut_off_leaves_nothing(alone: Stage) -> None:
+    played = await claim(alone)
+    sent = asyncio.Event()
+
+    async def half() -> AsyncIterator[bytes]:
+        yield zipped()[:100]
+        sent.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(played.upload(half()))
+    await sent.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (await releases(alone), alone.left_objects()) == (0, [])
+    assert (await played.upload(zipped()))[0] == 200
+
+
+async def test_a_lost_runtime_ends_its_build_as_interrupted_and_no_other(alone: Stage) -> None:
+    lost, lives = await claim(alone), await claim(alone)
+    async with alone.db.write() as tx:
+        table = schema.project_build_jobs
+        await tx.execute(update(table).where(table.c.id == lost.job_id).values(lease_expires_at=tx.now - 1))
+        assert [job for _, job in await builds.interrupt_expired(tx)] == [lost.job_id]
+    status, refusal = await lost.upload(zipped())
+    assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
+    _, job = await alone.call("GET", f"/build-jobs/{lost.job_id}")
+    assert (job["status"], job["error"]["code"]) == ("failed", "PROJECT_BUILD_INTERRUPTED")
+    assert (await lives.upload(zipped()))[0] == 200
+    await forget_objects(alone.db, alone.objects, alone.project_id, lives.job_id)  # a promoted one keeps its files
+    assert alone.left_objects()
+
+
+async def test_a_build_that_nobody_takes_ends_at_its_deadline(alone: Stage) -> None:
+    job = await alone.start()
+    async with alone.db.write() as tx:
+        table = schema.project_build_jobs
+        await tx.execute(update(table).where(table.c.id == job["id"]).values(deadline_at=tx.now - 1))
+    actor = ProjectBuilds.start(alone.db, alone.objects, alone.parts.tickets, _nobody, [], "", 0.05)
+    ended = await alone.ended(job)
+    await kernel.stop(actor)
+    assert ended["error"]["code"] == "PROJECT_BUILD_RUNTIME_UNAVAILABLE"
+
+
+async def _nobody(_url: str, _offer: Any) -> None:
+    return
+
+
+async def test_progress_that_is_lost_changes_nothing(alone: Stage) -> None:
+    played = await claim(alone)
+    await played.ask("POST", "/heartbeat", json={"step": "compiling"})
+    assert (await alone.call("GET", f"/build-jobs/{played.job_id}"))[1]["step"] == "compiling"
+    await alone.parts.state.delete([f"runtime:build:{played.job_id}"])
+    assert (await alone.call("GET", f"/build-jobs/{played.job_id}"))[1]["status"] == "running"
+    assert (await played.upload(zipped()))[0] == 200
