@@ -32,6 +32,7 @@ export function vueMarks(task, found) {
       const name = prop.type === ATTRIBUTE ? prop.name : 'style'
       held.content = withAssetUrls(name, held.content, (address) => urlOf(address, task))
     }
+    if (task.production) return // nobody looks for a place in the source of a site
     const logical = task.logicalOf(context.filename)
     if (!isMarked(node, found.modules.get(logical))) return
     if (node.props.some((p) => p.type === ATTRIBUTE && p.name === LOCATION_ATTRIBUTE)) return
@@ -73,6 +74,7 @@ function markElement(node, source, task, text, ofKit) {
     const changed = withAssetUrls(String(attribute.name.name), value, (address) => urlOf(address, task))
     if (changed !== value) text.overwrite(attribute.value.start, attribute.value.end, `"${changed.replaceAll('"', '&quot;')}"`)
   }
+  if (task.production) return
   const { line, column } = source.at(node.start)
   const place = `${source.path}:${line}:${column}`.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
   text.appendLeft(node.name.end, ` ${LOCATION_ATTRIBUTE}="${place}"`)

@@ -69,6 +69,7 @@ async def test_a_folder_of_both_frameworks_becomes_a_site_that_finds_all_its_own
             assert address in files, f"{name} asks for {address}"
     text = b"".join(files.values()).decode()
     assert str(deck) not in text
+    assert "data-pg-loc" not in files["pages/1/page.js"].decode() + files["pages/2/page.js"].decode()
     assert "jsxDEV" not in files["pages/2/page.js"].decode()
     assert ".vue" not in files["pages/1/page.js"].decode().replace("vendor/vue.js", "")
     before = target.read_bytes()
