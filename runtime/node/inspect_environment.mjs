@@ -5,7 +5,7 @@
  * one whose absence is caught, and `process.env.NODE_ENV`, which the compiler fills in.
  */
 import { refusal } from './errors.mjs'
-import { childrenOf } from './inspect_script.mjs'
+import { childrenOf } from './syntax_tree.mjs'
 
 const OTHERWISE =
   /\b(?:const|let|var|function|class|import)\s+process\b|[{,(]\s*process\s*[,)}=:?]|\bprocess\s+(?:in|of|as)\b|\bas\s+process\b|\bprocess\s*=>|typeof\s+process\b|\.process\b|["']process["']|\bprocess\?/

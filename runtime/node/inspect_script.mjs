@@ -6,6 +6,7 @@ import { DEPTH_MAX, vet } from './depth.mjs'
 import { refusal } from './errors.mjs'
 import { inspectScriptEnvironment } from './inspect_environment.mjs'
 import { assetsIn } from './inspect_template.mjs'
+import { childrenOf, walk } from './syntax_tree.mjs'
 
 /**
  * Adds to `seen`: errors, imports `{specifier, offset, names: [{name, offset}]}`, exports, assets, `asyncSetup`.
@@ -185,18 +186,4 @@ export function firstWrite(block, name) {
     return place === null
   })
   return place
-}
-
-export function walk(node, visit) {
-  if (!visit(node)) return
-  for (const child of childrenOf(node)) walk(child, visit)
-}
-
-export function* childrenOf(node) {
-  for (const key in node) {
-    const value = node[key]
-    if (value === null || typeof value !== 'object') continue
-    if (Array.isArray(value)) yield* value.filter((child) => typeof child?.type === 'string')
-    else if (typeof value.type === 'string') yield value
-  }
 }

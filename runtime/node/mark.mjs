@@ -8,7 +8,7 @@
 import MagicString from 'magic-string'
 import { kitTags } from './kit.mjs'
 import { assetFolder, assetUrl, judgeAddress } from './imports.mjs'
-import { walk } from './inspect_script.mjs'
+import { walk } from './syntax_tree.mjs'
 import { withAssetUrls } from './inspect_template.mjs'
 
 export const LOCATION_ATTRIBUTE = 'data-pg-loc'
