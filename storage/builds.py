@@ -106,14 +106,19 @@ class Artifact:
     files: Mapping[str, tuple[str, int]]
 
 
-def archive_key(project_id: int, job_id: int, sha256: str) -> str:
-    """Where the zip of a build is."""
-    return f"{build_prefix(project_id, job_id)}{sha256}.zip"
+def archive_key(upload_prefix: str, sha256: str) -> str:
+    """Where the zip of an upload is."""
+    return f"{upload_prefix}{sha256}.zip"
 
 
-def file_key(project_id: int, job_id: int, sha256: str) -> str:
-    """Where a file of a release is: by its content, so that no name of a file is ever a name of an object."""
-    return f"{build_prefix(project_id, job_id)}files/{sha256}"
+def file_key(object_key: str, sha256: str) -> str:
+    """Where a file of a release is, beside its zip: by content, so that no name of a file is a name of an object."""
+    return f"{object_key.rpartition('/')[0]}/files/{sha256}"
+
+
+def upload_prefix(project_id: int, job_id: int, upload: str) -> str:
+    """All objects of one upload: a second one of the same attempt touches nothing of the first."""
+    return f"{build_prefix(project_id, job_id)}{upload}/"
 
 
 def build_prefix(project_id: int, job_id: int) -> str:
@@ -315,6 +320,11 @@ async def get_release(tx: Tx, project_id: int, number: int) -> Row[Any]:
     if row is None:
         raise ReleaseNotFound(f"project {project_id} has no release {number}")
     return row
+
+
+async def is_released(tx: Tx, object_key: str) -> bool:
+    """Whether a release has this zip."""
+    return (await tx.execute(select(_releases.c.id).where(_releases.c.object_key == object_key))).first() is not None
 
 
 async def find_site(tx: Tx, project_id: int) -> Row[Any] | None:

@@ -105,6 +105,19 @@ async def forget_objects(db: Database, objects: Objects, project_id: int, job_id
         log.warning("project.build.objects_left", job_id=job_id, reason=str(error))
 
 
-async def forget_objects_soon(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
-    """The same, also when who asks is just being cancelled."""
-    await asyncio.shield(asyncio.ensure_future(forget_objects(db, objects, project_id, job_id)))
+async def forget_upload(db: Database, objects: Objects, prefix: str, object_key: str) -> None:
+    """Delete what one upload put into the store, unless it was promoted; also when who asks is being cancelled.
+
+    An answer to a commit can be lost: only the database knows what became of it, and while it is away nothing goes.
+    """
+
+    async def forget() -> None:
+        try:
+            async with db.read() as tx:
+                if await builds.is_released(tx, object_key):
+                    return
+            await objects.delete_older(prefix, _FORGET_FUTURE_S)
+        except (DatabaseUnavailable, ObjectStoreUnavailable) as error:
+            log.warning("project.build.objects_left", prefix=prefix, reason=str(error))
+
+    await asyncio.shield(asyncio.ensure_future(forget()))

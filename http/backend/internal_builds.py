@@ -10,6 +10,7 @@ import hashlib
 import mimetypes
 import tempfile
 import time
+import uuid
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from aiohttp import web
 from pydantic import Field
 
 from pagegate.actors.jobs.build_snapshot import VersionGone, read_again
-from pagegate.actors.jobs.project_build import forget_objects_soon
+from pagegate.actors.jobs.project_build import forget_objects, forget_upload
 from pagegate.actors.tickets import InvalidTicketError
 from pagegate.http.backend.auth import bearer
 from pagegate.http.backend.builds import progress_key
@@ -170,7 +171,7 @@ async def fail(call: Call[AttemptParams, BuildFailure]) -> Nothing:
     except LeaseLost:
         raise ApiError("BUILD_ATTEMPT_OVER") from None
     log.warning("project.build.failed", job_id=lease.id, code=failure.code)
-    await forget_objects_soon(call.parts.db, call.parts.objects, row.project_id, lease.id)
+    await forget_objects(call.parts.db, call.parts.objects, row.project_id, lease.id)
     return Nothing()
 
 
@@ -198,11 +199,11 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
             entries = await asyncio.to_thread(check_archive, archive, bounds)
         except ArchiveRefused as error:
             raise ApiError("PROJECT_BUILD_ARCHIVE_REFUSED", f"The archive is refused: {error}.") from None
-        kept = False
+        prefix = builds.upload_prefix(row.project_id, lease.id, uuid.uuid4().hex)
+        key, kept = builds.archive_key(prefix, sha256), False
         try:
-            key = builds.archive_key(row.project_id, lease.id, sha256)
             await call.parts.objects.put(key, archive)
-            files = await _unpack(call, lease, row.project_id, archive, entries)
+            files = await _unpack(call, lease, key, archive, entries)
             async with call.parts.db.write() as tx:
                 artifact = Artifact(key, sha256, size_bytes, files)
                 number = await builds.promote(tx, lease, artifact)
@@ -211,7 +212,7 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
             raise ApiError("BUILD_ATTEMPT_OVER") from None
         finally:
             if not kept:
-                await forget_objects_soon(call.parts.db, call.parts.objects, row.project_id, lease.id)
+                await forget_upload(call.parts.db, call.parts.objects, prefix, key)
     log.info("project.build.promoted", job_id=lease.id, release=number, size_bytes=size_bytes, files=len(files))
     return Uploaded(release=number)
 
@@ -251,7 +252,7 @@ async def _received(call: Call[AttemptParams, Nothing], lease: Lease) -> AsyncIt
 
 
 async def _unpack(
-    call: Call[Any, Any], lease: Lease, project_id: int, archive: Path, entries: list[zipfile.ZipInfo]
+    call: Call[Any, Any], lease: Lease, object_key: str, archive: Path, entries: list[zipfile.ZipInfo]
 ) -> dict[str, tuple[str, int]]:
     """Put each file of the archive into the object store; answers path → (digest, size)."""
     files: dict[str, tuple[str, int]] = {}
@@ -260,7 +261,7 @@ async def _unpack(
         target = Path(folder) / "file"
         for entry in entries:
             sha256 = await asyncio.to_thread(_extract, archive, entry, target)
-            await call.parts.objects.put(builds.file_key(project_id, lease.id, sha256), target)
+            await call.parts.objects.put(builds.file_key(object_key, sha256), target)
             files[entry.filename] = (sha256, entry.file_size)
             if time.monotonic() - renewed_s > call.parts.limits.job_heartbeat_s:
                 renewed_s = time.monotonic()
@@ -317,7 +318,7 @@ async def get_site_file(call: Call[SiteFileParams, Nothing]) -> web.StreamRespon
         return await send_object(
             call.request,
             call.parts.objects,
-            builds.file_key(site.project_id, release.job_id, sha256),
+            builds.file_key(release.object_key, sha256),
             media_type=media_type or "application/octet-stream",
             sha256=sha256,
             name=Path(call.params.path).name,
