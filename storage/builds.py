@@ -15,7 +15,7 @@ from sqlalchemy import Row, select, update
 from pagegate.storage import hints, jobs, schema
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import ClaimedJob
-from pagegate.storage.lease import Lease, LeaseLost, fenced_update
+from pagegate.storage.lease import Lease, LeaseLost, fenced_update, held
 from pagegate.storage.objects import StoredAsset
 from pagegate.storage.preview_snapshots import load_pinned
 from pagegate.storage.transitions import JOB
@@ -196,6 +196,11 @@ async def list_builds(tx: Tx, project_id: int, limit: int) -> Sequence[Row[Any]]
 def lease_of(job_id: int, attempt: int, worker_id: str) -> Lease:
     """The lease that a build token stands for."""
     return Lease(PROJECT_BUILD, job_id, worker_id, attempt, 0)
+
+
+async def is_held_now(tx: Tx, lease: Lease) -> bool:
+    """Whether the attempt is still its Runtime's. Locks nothing: what is written later asks again."""
+    return (await tx.execute(select(_jobs.c.id).where(held(tx, lease)))).first() is not None
 
 
 async def renew_build(tx: Tx, lease: Lease, lease_ttl_ms: int, log: Sequence[str] | None = None) -> bool:

@@ -43,7 +43,7 @@ from pagegate.runtime.build_contract import (
 )
 from pagegate.storage import builds
 from pagegate.storage.builds import Artifact, FixedProject
-from pagegate.storage.lease import Lease, LeaseLost, require_held
+from pagegate.storage.lease import Lease, LeaseLost
 from pagegate.storage.objects import ObjectMissing
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
 
@@ -364,10 +364,8 @@ async def _attempt(call: Call[Any, Any]) -> tuple[Any, Lease]:
         if row is None or row.worker_id is None:
             raise ApiError("BUILD_ATTEMPT_OVER")
         lease = builds.lease_of(job_id, attempt, row.worker_id)
-        try:
-            await require_held(tx, lease)
-        except LeaseLost:
-            raise ApiError("BUILD_ATTEMPT_OVER") from None
+        if not await builds.is_held_now(tx, lease):
+            raise ApiError("BUILD_ATTEMPT_OVER")
     return row, lease
 
 
