@@ -85,13 +85,14 @@ async def retry_failed_job(
     if active >= active_jobs_max:
         raise JobQueueFull(f"{active} jobs are live; one more would be over {active_jobs_max}")
     work = {name: value for name, value in failed._mapping.items() if name not in _OF_ONE_LIFE}
+    now_ms = await tx.now_ms()
     new_id = await tx.insert(
         table,
         **work,
         retry_of=job_id,
-        available_at=tx.now,
-        deadline_at=None if deadline_ms is None else tx.now + deadline_ms,
-        created_at_ms=tx.now,
+        available_at=now_ms,
+        deadline_at=None if deadline_ms is None else now_ms + deadline_ms,
+        created_at_ms=now_ms,
     )
     await external.reopen_task(tx, kind, job_id, new_id)
     if kind == screenshots.PAGE_SCREENSHOT:
