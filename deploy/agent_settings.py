@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pagegate.actors.agents.secrets import SecretKeyInvalid, check_key
-from pagegate.deploy.setting_values import Count, Seconds
+from pagegate.deploy.setting_values import Count, Seconds, http_url
 
 
 class AgentSettings(BaseSettings):
@@ -22,12 +22,18 @@ class AgentSettings(BaseSettings):
     ai_model_stream_idle_timeout_seconds: Seconds = 120
     ai_tool_stream_idle_timeout_seconds: Seconds = 120
     ai_model_base_urls: str = ""
+    webhook_allowed_urls: str = ""
     ai_secret_encryption_key: SecretStr | None = None
     ai_secret_encryption_key_file: Path = Path("data/ai_secret_encryption_key")
     ai_secret_encryption_previous_keys: SecretStr | None = None
 
     def agent_contradictions(self, *, current_key_too: bool) -> Iterator[str]:
         """Problems as `NAME: what to do`: a malformed key refuses the start (CASES 49)."""
+        for url in listed(self.webhook_allowed_urls):
+            try:
+                _ = url == "*" or http_url(url)
+            except ValueError as error:
+                yield f"WEBHOOK_ALLOWED_URLS: {error}"
         given = {"AI_SECRET_ENCRYPTION_PREVIOUS_KEYS": listed(self.ai_secret_encryption_previous_keys)}
         if current_key_too:
             given["AI_SECRET_ENCRYPTION_KEY"] = listed(self.ai_secret_encryption_key)

@@ -75,6 +75,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         ),
         prune_s=settings.durable_job_prune_interval_seconds,
         drain_grace_s=settings.durable_job_drain_grace_seconds,
+        webhook_allowed_urls=listed(settings.webhook_allowed_urls),
     )
 
 
@@ -141,6 +142,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             admission=system.admission,
             tickets=system.tickets,
             models=system.agents.models,
+            webhook_addresses=system.webhook_addresses,
             feed=system.feed,
             screenshot_feed=system.screenshot_feed,
             wake_screenshots=lambda: system.screenshot_queue.tell(JobsSubmitted()),

@@ -29,7 +29,7 @@ def diagnose_run(run_id: int, server: Server, *, as_json: bool) -> int:
 
 
 def rewrap_secrets(server: Server) -> int:
-    """1 when some credentials cannot be read with any key of the server."""
+    """1 when some credentials or webhooks' secrets cannot be read with any key of the server."""
 
     async def ask(api: Api) -> int:
         done = await api.call("POST", "/model-credentials/rewrap")
@@ -40,7 +40,10 @@ def rewrap_secrets(server: Server) -> int:
                 f"no key of the server decrypts: {ids}. Name the key they were saved under in "
                 "AI_SECRET_ENCRYPTION_PREVIOUS_KEYS, or let their users save them again.\n"
             )
-        return 1 if done["unreadable"] else 0
+        if done["unreadable_webhooks"]:
+            ids = ", ".join(map(str, done["unreadable_webhooks"]))
+            sys.stderr.write(f"nor the secret of the webhook of these projects: {ids}. Or let it be set anew.\n")
+        return 1 if done["unreadable"] or done["unreadable_webhooks"] else 0
 
     return talk("secrets", server, ask)
 

@@ -18,6 +18,7 @@ from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 
 CHANNEL = "pagegate_hints"
 BATCHES = "batches"  # an external batch became ready
+WEBHOOKS = "webhooks"  # a run's end is to be told
 _JOBS = "jobs "  # + the kind: there is a job to claim
 _CONNECT_TIMEOUT_S = 10.0
 _CHECK_S = 30.0

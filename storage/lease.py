@@ -49,6 +49,8 @@ def _leased(name: str) -> _Leased:
         return _Leased(table, columns.owner, columns.number, columns.released_at.is_(None))
     if table is schema.ai_agent_external_batches:
         return _Leased(table, columns.worker_id, columns.lease_generation, columns.state == word("resuming"))
+    if table is schema.webhook_deliveries:
+        return _Leased(table, columns.worker_id, columns.attempt, columns.state == word("delivering"))
     return _Leased(table, columns.worker_id, columns.attempt, columns.status == word("running"))
 
 

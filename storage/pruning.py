@@ -1,9 +1,9 @@
 """What has ended long ago, deleted (Q11).
 
 Owns which runs and jobs may go, and the deletion of one with all that hangs on it: events, calls, batches, external
-tasks, jobs, render requests and their attempts, and its session with the last run of it. A run goes as a whole, once it
-has ended and none of its jobs must still be kept. Page versions stay for ever; their `job_id` is a number that may name
-a job that is gone.
+tasks, jobs, render requests and their attempts, its webhook's delivery, and its session with the last run of it. A run
+goes as a whole, once it has ended, none of its jobs must still be kept and its webhook waits no more. Page versions
+stay for ever; their `job_id` is a number that may name a job that is gone.
 
 Survives several pruners at once (a run is locked by one, the others pass it by) and a kill between any two
 transactions: what is left is found again.
@@ -27,6 +27,7 @@ _attempts = schema.render_attempts
 _prompts = schema.ai_agent_prompts
 _sessions = schema.ai_agent_sessions
 _messages = schema.ai_agent_messages
+_deliveries = schema.webhook_deliveries
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ async def prune_runs(tx: Tx, retention: Retention, run_ids: Sequence[int]) -> in
             tx, table, list((await tx.execute(select(table.c.id).where(table.c.run_id.in_(ids)))).scalars())
         )
     await tx.execute(delete(_tasks).where(_tasks.c.batch_id.in_(batches)))
-    for table in (_batches, *_job_tables(), schema.ai_page_mutation_batches, _calls, schema.ai_agent_run_events):
+    own = (schema.ai_page_mutation_batches, _calls, schema.ai_agent_run_events, _deliveries)
+    for table in (_batches, *_job_tables(), *own):
         await tx.execute(delete(table).where(table.c.run_id.in_(ids)))
     gone = delete(_prompts).where(_prompts.c.run_id.in_(ids)).returning(_prompts.c.session_id)
     session_ids = set((await tx.execute(gone)).scalars())
@@ -150,6 +152,7 @@ async def prune_loose_jobs(tx: Tx, kind: str, retention: Retention, limit: int) 
 
 def _may_go(tx: Tx, retention: Retention) -> ColumnElement[bool]:
     kept = [exists().where(table.c.run_id == _runs.c.id, ~_is_old(tx, table, retention)) for table in _job_tables()]
+    kept.append(exists().where(_deliveries.c.run_id == _runs.c.id, schema.live(_deliveries)))
     undelivered = exists().where(_batches.c.run_id == _runs.c.id, schema.live(_batches))
     return and_(_runs.c.status.in_(RUN.terminal), _is_old(tx, _runs, retention), ~undelivered, *[~one for one in kept])
 

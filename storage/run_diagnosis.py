@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, and_, select
 
-from pagegate.storage import run_events, runs, schema, sessions
+from pagegate.storage import run_events, runs, schema, sessions, webhooks
 from pagegate.storage.engine import Tx
 from pagegate.storage.run_events import RunEvent
 
@@ -65,6 +65,7 @@ class RunDiagnosis:
     calls: Sequence[CallState]
     last_progress: RunEvent | None
     events: Sequence[RunEvent]
+    delivery: Row[Any] | None
 
 
 async def diagnose_ai_run(tx: Tx, run_id: int) -> RunDiagnosis:
@@ -80,6 +81,7 @@ async def diagnose_ai_run(tx: Tx, run_id: int) -> RunDiagnosis:
         calls=await _read_calls(tx, run_id, now_ms),
         last_progress=await _last_progress(tx, run_id),
         events=newest,
+        delivery=await webhooks.find_delivery(tx, run_id),
     )
 
 

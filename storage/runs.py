@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row, func, select, update
 
-from pagegate.storage import external, jobs, renders, schema
+from pagegate.storage import external, jobs, renders, schema, webhooks
 from pagegate.storage.engine import Tx
 from pagegate.storage.run_events import RunEvent, RunNotFound, append_call_event, append_event, list_events
 from pagegate.storage.steps import (
@@ -83,7 +83,7 @@ async def finish_run(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> bool:
-    """End a run unless it has ended already; answers whether this did it.
+    """End a run unless it has ended already, and let its webhook be told of it (A9); answers whether this did it.
 
     A resumed run ends after `external.finish_batch` in the same transaction, which is its fence (A4).
     """
@@ -93,7 +93,10 @@ async def finish_run(
         .values(status=RUN.target(event), finished_at_ms=tx.now, result=result, error=error)
         .returning(_runs.c.id)
     )
-    return (await tx.execute(ended)).first() is not None
+    if (await tx.execute(ended)).first() is None:
+        return False
+    await webhooks.order_delivery(tx, run_id)
+    return True
 
 
 async def cancel_run(tx: Tx, run_id: int) -> RunState:

@@ -184,4 +184,19 @@ RENDER_ATTEMPT = Machine(
     },
 )
 
-MACHINES = (JOB, RUN, EXTERNAL_TASK, EXTERNAL_BATCH, RENDER_REQUEST, RENDER_ATTEMPT)
+WebhookDeliveryState = Literal["pending", "delivering", "delivered", "failed"]
+
+# A9. `takeover` is the claim of a delivery whose sender's lease ran out: it may have been sent, and is sent again.
+WEBHOOK_DELIVERY = Machine(
+    "webhook_delivery",
+    "pending",
+    {
+        ("pending", "claim"): "delivering",
+        ("delivering", "takeover"): "delivering",
+        ("delivering", "retry"): "pending",
+        ("delivering", "finish"): "delivered",
+        ("delivering", "fail"): "failed",
+    },
+)
+
+MACHINES = (JOB, RUN, EXTERNAL_TASK, EXTERNAL_BATCH, RENDER_REQUEST, RENDER_ATTEMPT, WEBHOOK_DELIVERY)

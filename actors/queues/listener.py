@@ -1,9 +1,9 @@
 """HintListener: hears from other replicas that there is work, over PostgreSQL's LISTEN (Q8, K6).
 
-Owns the one connection that listens. Hears hints and its own end of a connection; tells the queues `JobsSubmitted` and
-the external-task coordinator `BatchesMayBeReady`. Survives a lost connection by making another, with backoff; what was
-said meanwhile is unknown, so each new connection counts as a hint about everything. On SQLite there is one process and
-nothing to listen to.
+Owns the one connection that listens. Hears hints and its own end of a connection; tells the queues `JobsSubmitted`,
+the external-task coordinator `BatchesMayBeReady` and the webhooks `DeliveriesMayBeDue`. Survives a lost connection by
+making another, with backoff; what was said meanwhile is unknown, so each new connection counts as a hint about
+everything. On SQLite there is one process and nothing to listen to.
 """
 
 import random
@@ -17,6 +17,7 @@ import structlog
 from pagegate.actors.agents.external_tasks import BatchesMayBeReady
 from pagegate.actors.kernel import Actor, Backoff, ChildEnded
 from pagegate.actors.queues.queue import JobsSubmitted
+from pagegate.actors.webhooks import DeliveriesMayBeDue
 from pagegate.storage import hints
 from pagegate.storage.engine import Database, DatabaseUnavailable
 
@@ -41,13 +42,17 @@ class _Broken:
 
 
 class HintListener(Actor):
-    """`queues` by kind; `external_tasks` is the coordinator."""
+    """`queues` by kind; `external_tasks` is the coordinator; `webhooks` tells of ended runs."""
 
     def __init__(
-        self, db: Database, queues: Mapping[str, pykka.ActorRef[Any]], external_tasks: pykka.ActorRef[Any]
+        self,
+        db: Database,
+        queues: Mapping[str, pykka.ActorRef[Any]],
+        external_tasks: pykka.ActorRef[Any],
+        webhooks: pykka.ActorRef[Any] | None = None,
     ) -> None:
         super().__init__()
-        self._db, self._queues, self._external_tasks = db, queues, external_tasks
+        self._db, self._queues, self._external_tasks, self._webhooks = db, queues, external_tasks, webhooks
         self._failures = 0
         self._rnd = random.Random()  # noqa: S311  jitter, not a secret
 
@@ -81,11 +86,15 @@ class HintListener(Actor):
             _tell(self._queues[kind], JobsSubmitted())
         elif hint == hints.BATCHES:
             _tell(self._external_tasks, BatchesMayBeReady())
+        elif hint == hints.WEBHOOKS and self._webhooks is not None:
+            _tell(self._webhooks, DeliveriesMayBeDue())
 
     def _wake_all(self) -> None:
         for queue in self._queues.values():
             _tell(queue, JobsSubmitted())
         _tell(self._external_tasks, BatchesMayBeReady())
+        if self._webhooks is not None:
+            _tell(self._webhooks, DeliveriesMayBeDue())
 
 
 def _tell(ref: pykka.ActorRef[Any], message: Any) -> None:

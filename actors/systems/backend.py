@@ -50,6 +50,8 @@ from pagegate.actors.systems.agent_options import AgentOptions
 from pagegate.actors.systems.backend_agents import AgentSide
 from pagegate.actors.systems.backend_metrics import BackendMetrics
 from pagegate.actors.tickets import Tickets
+from pagegate.actors.webhook_sender import WebhookAddresses
+from pagegate.actors.webhooks import Webhooks
 from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
@@ -106,6 +108,7 @@ class BackendOptions:
     retention: Retention = field(default_factory=lambda: Retention(7 * DAY_MS, 7 * DAY_MS, 30 * DAY_MS))
     prune_s: float = 300.0
     drain_grace_s: float = 20.0
+    webhook_allowed_urls: Sequence[str] = ()
 
 
 class BackendSystem:
@@ -118,6 +121,7 @@ class BackendSystem:
         self.metrics = BackendMetrics(self.registry, lanes=tuple(lanes.kinds()))
         self.feed = RunFeed()
         self.screenshot_feed = RunFeed()  # by project
+        self.webhook_addresses = WebhookAddresses(options.webhook_allowed_urls)
         self.pulse = Pulse()
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
@@ -183,7 +187,11 @@ class BackendSystem:
             screenshot.name: self.screenshot_queue,
             builds.PROJECT_BUILD: self.builds,
         }
-        self._started(HintListener.start(self.db, queues, external))
+        webhooks = Webhooks.start(
+            self.db, self.agents.models.secrets, self.webhook_addresses, self.owner, observe=self.metrics.told_webhook
+        )
+        self._started(webhooks)
+        self._started(HintListener.start(self.db, queues, external, webhooks))
         self._started(Pruner.start(self.db, options.retention, period_s=options.prune_s))
         self.agent_runs = self._started(
             AgentRuns.start(

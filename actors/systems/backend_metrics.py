@@ -55,12 +55,19 @@ class BackendMetrics:
             "pagegate_job_rescues_total", "Jobs taken from a lost worker.", ["lane"], registry=registry
         )
 
+        self._webhooks = Counter(
+            "pagegate_webhook_tries_total", "Tries to tell a webhook of a run's end.", ["outcome"], registry=registry
+        )
+
     def executed(self, job: ClaimedJob, run_s: float) -> None:
         self._wait.labels(job.lease.table).observe(job.waited_ms / 1000)
         self._run.labels(job.lease.table).observe(run_s)
 
     def rescued(self, lane: str) -> None:
         self._rescues.labels(lane).inc()
+
+    def told_webhook(self, outcome: str) -> None:
+        self._webhooks.labels(outcome).inc()
 
     def swept(self, entries: int) -> None:
         self._swept.inc(entries)

@@ -45,6 +45,12 @@ AGENT_REFUSALS: dict[str, tuple[int, str, str]] = {
         "The key could not be tried: the provider does not answer.",
         "Try again in a while; nothing was saved.",
     ),
+    "WEBHOOK_NOT_FOUND": (404, "The project has no webhook.", "Set one with PUT."),
+    "WEBHOOK_URL_NOT_ALLOWED": (
+        422,
+        "This server sends no webhooks to this address.",
+        "Use an https:// address in the public internet; the operator may allow others in WEBHOOK_ALLOWED_URLS.",
+    ),
 }
 
 CODE_OF_AGENT_ERROR: dict[type[Exception], str] = {

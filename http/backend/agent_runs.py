@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
+from sqlalchemy import Row
 
 from pagegate.actors.agents.models import CREDENTIAL, SCRIPTED
 from pagegate.actors.agents.runs import CancelRun, RetryRun, StartAgentRun
@@ -243,7 +244,7 @@ async def get_diagnosis(call: Call[RunParams, Nothing]) -> DiagnosisView:
         calls=calls,
         last_progress=None if found.last_progress is None else show_event(found.last_progress),
         events=[show_event(event) for event in found.events],
-        says=list(_follows(shown, batches, calls, found.now_ms)),
+        says=[*_follows(shown, batches, calls, found.now_ms), *_tells(found.delivery)],
     )
 
 
@@ -271,6 +272,20 @@ def _follows(run: dict[str, Any], batches: list[dict[str, Any]], calls: list[dic
         silent_s = max(0, now_ms - run["heartbeat_at_ms"]) // 1000
         says.append(f"{run['process_owner']} executes the run; its last sign of life was {silent_s} s ago.")
     return says or ["Nothing is under way: if this stays so, cancel the run with force-cancel."]
+
+
+def _tells(delivery: Row[Any] | None) -> list[str]:
+    """What became of telling the project's webhook. Pure."""
+    if delivery is None:
+        return []
+    code = f" ({delivery.error['code']})" if delivery.error else ""
+    said = {
+        "pending": f"Its webhook waits for try {delivery.attempt + 1}{code}.",
+        "delivering": f"Its webhook is being told, try {delivery.attempt}{code}.",
+        "delivered": f"Its webhook was told, by try {delivery.attempt}.",
+        "failed": f"Its webhook was not told: given up after try {delivery.attempt}{code}.",
+    }
+    return [said[delivery.state]]
 
 
 async def _choice(tx: Tx, user: Caller, use: ModelChoice | None) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from pagegate.http.backend.screenshots import screenshots
 from pagegate.http.backend.tool_calls import tool_calls
 from pagegate.http.backend.users import users
 from pagegate.http.backend.visual_edits import visual_edits
+from pagegate.http.backend.webhooks import webhooks
 from pagegate.http.backend.workspaces import workspaces
 from pagegate.http.metrics import HttpMetrics
 
@@ -77,6 +78,7 @@ NOUNS = (
     agent_runs,
     mcp_door,
     model_credentials,
+    webhooks,
     pages,
     screenshots,
     visual_edits,

@@ -3,9 +3,11 @@
 No answer and no log holds a key or a piece of one: what a client sends is a secret type from the first moment on.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
+from sqlalchemy import Row
 
 from pagegate.actors.agents.models import BaseUrlNotAllowed, CredentialRefused, ModelAccess, Models
 from pagegate.actors.agents.secrets import Secrets, SecretUnreadable
@@ -15,6 +17,8 @@ from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs
 from pagegate.http.backend.parts import BackendParts
 from pagegate.http.backend.routes import Call, Nothing, Noun
 from pagegate.storage import credentials as storage
+from pagegate.storage import webhooks
+from pagegate.storage.engine import Database, Tx
 
 model_credentials = Noun("model credentials")
 
@@ -55,11 +59,15 @@ class CredentialList(Shown):
 
 
 class Rewrapped(Shown):
-    """`unreadable`: credentials that none of the server's keys decrypts, by id; their users must save them again."""
+    """`unreadable`: credentials that none of the server's keys decrypts, by id; their users must save them again.
+
+    `unreadable_webhooks`: the same of webhooks, by the ids of their projects.
+    """
 
     rewrapped: int
     current: int
     unreadable: list[int]
+    unreadable_webhooks: list[int] = Field(default_factory=list)
 
 
 @model_credentials.route("GET", "/model-credentials")
@@ -117,12 +125,29 @@ async def delete_credential(call: Call[CredentialParams, Nothing]) -> Nothing:
 
 @model_credentials.route("POST", "/model-credentials/rewrap", access="admin", refusals=["AI_CREDENTIALS_UNAVAILABLE"])
 async def rewrap(call: Call[Nothing, Nothing]) -> Rewrapped:
-    """Encrypt every stored key of every user with the current AI_SECRET_ENCRYPTION_KEY (K7)."""
+    """Encrypt every stored key of every user, and webhooks' secrets, with the current AI_SECRET_ENCRYPTION_KEY (K7)."""
     _, secrets = _models(call.parts)
+    of_users = await _rewrap(call.parts.db, secrets, storage.list_secrets, storage.replace_secret)
+    of_webhooks = await _rewrap(call.parts.db, secrets, webhooks.list_secrets, webhooks.replace_secret)
+    return Rewrapped(
+        rewrapped=of_users.rewrapped + of_webhooks.rewrapped,
+        current=of_users.current + of_webhooks.current,
+        unreadable=of_users.unreadable,
+        unreadable_webhooks=of_webhooks.unreadable,
+    )
+
+
+async def _rewrap(
+    db: Database,
+    secrets: Secrets,
+    list_secrets: Callable[[Tx, int, int], Awaitable[Sequence[Row[Any]]]],
+    replace_secret: Callable[[Tx, int, str, str], Awaitable[bool]],
+) -> Rewrapped:
+    """All secrets of one table, a page in a transaction."""
     rewrapped, current, unreadable, after = 0, 0, list[int](), 0
     while True:
-        async with call.parts.db.write() as tx:
-            rows = await storage.list_secrets(tx, after, _REWRAP_PAGE)
+        async with db.write() as tx:
+            rows = await list_secrets(tx, after, _REWRAP_PAGE)
             for row in rows:
                 after = row.id
                 try:
@@ -132,7 +157,7 @@ async def rewrap(call: Call[Nothing, Nothing]) -> Rewrapped:
                     continue
                 if fresh is None:
                     current += 1
-                elif await storage.replace_secret(tx, row.id, row.secret, fresh):
+                elif await replace_secret(tx, row.id, row.secret, fresh):
                     rewrapped += 1
         if len(rows) < _REWRAP_PAGE:
             return Rewrapped(rewrapped=rewrapped, current=current, unreadable=unreadable)

@@ -16,6 +16,7 @@ from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.models import Models
 from pagegate.actors.previews import Previews
 from pagegate.actors.tickets import Tickets
+from pagegate.actors.webhook_sender import WebhookAddresses
 from pagegate.storage.engine import Database
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
@@ -77,6 +78,7 @@ class BackendParts:
     screenshot_feed: RunFeed = field(default_factory=RunFeed)  # by project
     wake_screenshots: Callable[[], None] = field(default=lambda: None)
     wake_builds: Callable[[], None] = field(default=lambda: None)
+    webhook_addresses: WebhookAddresses = field(default_factory=WebhookAddresses)
     sites_url: str = ""  # where a browser reaches the sites: another origin than this API's (X6)
 
 

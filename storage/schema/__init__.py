@@ -43,6 +43,7 @@ from pagegate.storage.schema.sessions import (
     ai_model_credentials,
     ai_page_verdicts,
 )
+from pagegate.storage.schema.webhooks import project_webhooks, webhook_deliveries
 from pagegate.storage.transitions import (
     EXTERNAL_BATCH,
     EXTERNAL_TASK,
@@ -50,6 +51,7 @@ from pagegate.storage.transitions import (
     RENDER_ATTEMPT,
     RENDER_REQUEST,
     RUN,
+    WEBHOOK_DELIVERY,
     Machine,
 )
 
@@ -91,11 +93,13 @@ __all__ = [
     "project_build_jobs",
     "project_releases",
     "project_sites",
+    "project_webhooks",
     "projects",
     "render_attempts",
     "render_requests",
     "tokens",
     "users",
+    "webhook_deliveries",
     "workspaces",
 ]
 
@@ -108,6 +112,7 @@ GUARDED: dict[str, tuple[str, Machine]] = {
     **dict.fromkeys(JOB_KINDS, ("status", JOB)),
     "render_requests": ("status", RENDER_REQUEST),
     "render_attempts": ("status", RENDER_ATTEMPT),
+    "webhook_deliveries": ("state", WEBHOOK_DELIVERY),
 }
 
 guard(metadata, GUARDED)

@@ -304,7 +304,7 @@ async def test_stored_keys_are_encrypted_anew_under_the_current_key(door: Door, 
     status, body = await door.editor.ask("POST", "/model-credentials/rewrap")
     assert (status, body["code"]) == (403, "ADMIN_REQUIRED")
     _, done = await door.admin.ask("POST", "/model-credentials/rewrap")
-    assert done == {"rewrapped": 1, "current": 1, "unreadable": [3]}
+    assert done == {"rewrapped": 1, "current": 1, "unreadable": [3], "unreadable_webhooks": []}
     async with world.db.read() as tx:
         rows = await credentials.list_credentials(tx, world.user_id)
     assert Secrets([new]).decrypt(rows[0].secret) == "sk-a"

@@ -10,10 +10,18 @@ import pytest
 from sqlalchemy import Table, select, update
 from sqlalchemy.exc import IntegrityError
 
-from pagegate.storage import external, jobs, renders, runs, schema
+from pagegate.storage import external, jobs, renders, runs, schema, webhooks
 from pagegate.storage.engine import Tx
 from pagegate.storage.lease import Lease, LeaseLost
-from pagegate.storage.transitions import EXTERNAL_BATCH, EXTERNAL_TASK, JOB, RENDER_REQUEST, RUN, Machine
+from pagegate.storage.transitions import (
+    EXTERNAL_BATCH,
+    EXTERNAL_TASK,
+    JOB,
+    RENDER_REQUEST,
+    RUN,
+    WEBHOOK_DELIVERY,
+    Machine,
+)
 from tests.world import World, reserve
 
 KIND = jobs.PAGE_MUTATION
@@ -27,7 +35,11 @@ def shape(table: Table, column: str, state: str, tx: Tx) -> dict[str, Any]:
         if name in table.c:
             ended = state != "pending" if machine is EXTERNAL_TASK else state in machine.terminal
             values[name] = tx.now if ended else None
-    if state in ("running", "resuming") and "lease_expires_at" in table.c and table is not schema.render_attempts:
+    if (
+        state in ("running", "resuming", "delivering")
+        and "lease_expires_at" in table.c
+        and table is not schema.render_attempts
+    ):
         values |= {"worker_id": "w", "lease_expires_at": tx.now + 60_000}
     return values
 
@@ -51,6 +63,9 @@ async def one_row_of_each(world: World) -> dict[str, int]:
         for kind in schema.JOB_KINDS:
             if kind != KIND:
                 await insert_job(tx, world, kind)
+        await webhooks.put_webhook(tx, world.projects[0], "https://hooks.test/", "ciphertext")
+        await webhooks.order_delivery(tx, submitted.run_id)
+        await webhooks.delete_webhook(tx, world.projects[0])  # the ends that a test tries order no more of them
         first = {
             table: (await tx.execute(select(schema.metadata.tables[table].c.id))).scalars() for table in schema.GUARDED
         }
@@ -124,7 +139,7 @@ async def moves(world: World, table: Table, column: str, row_id: int, before: st
         async with world.db.write() as tx:
             copy = (await tx.execute(select(table).where(table.c.id == row_id))).mappings().one()
             numbers = {"id", "tool_call_id", "position", "run_step", "number"} & copy.keys()
-            texts = {"call_id", "worker_id", "idempotency_key", "capture_key"} & copy.keys()
+            texts = {"call_id", "worker_id", "idempotency_key", "capture_key", "message_id"} & copy.keys()
             unique: dict[str, Any] = dict.fromkeys(numbers, 10_000) | dict.fromkeys(texts, "another")
             if table is schema.ai_agent_external_tasks:
                 call = (await tx.execute(select(schema.ai_agent_tool_calls))).mappings().first()
@@ -134,6 +149,11 @@ async def moves(world: World, table: Table, column: str, row_id: int, before: st
                 unique["job_id"] = 10_000
             elif table is schema.ai_page_mutation_jobs:
                 del unique["tool_call_id"]
+            elif table is schema.webhook_deliveries:
+                run = (await tx.execute(select(schema.ai_agent_runs))).mappings().first()
+                assert run is not None
+                await tx.execute(schema.ai_agent_runs.insert().values(**{**run, "id": 10_000, "idempotency_key": None}))
+                unique["run_id"] = 10_000
             await tx.execute(table.insert().values(**{**copy, **unique, **shape(table, column, before, tx)}))
             change = update(table).where(table.c.id == 10_000).values(**shape(table, column, after, tx))
             await tx.execute(change)
@@ -374,5 +394,37 @@ async def test_every_event_of_a_run_in_every_state(world: World, unguarded: Any)
                 for event in ("start", "submit", "wait", "resume")
             },
             **{event: lambda tx, e=event: end(tx, e) for event in ("finish", "fail", "cancel")},
+        },
+    )
+
+
+async def test_every_event_of_a_webhook_delivery_in_every_state(world: World, unguarded: Any) -> None:
+    row_id = (await one_row_of_each(world))["webhook_deliveries"]
+    await unguarded()
+    table = schema.webhook_deliveries
+
+    async def current(tx: Tx) -> Lease:
+        return Lease(table.name, row_id, "w", (await tx.execute(select(table.c.attempt))).scalar_one(), 0)
+
+    async def takeover(tx: Tx) -> None:
+        await tx.execute(update(table).where(table.c.state == "delivering").values(lease_expires_at=tx.now - 1))
+        if (await tx.execute(select(table.c.state))).scalar_one() != "pending":
+            await webhooks.claim_delivery(tx, "w", 60_000)
+
+    async def end(tx: Tx, statement: Any, *args: Any) -> None:
+        await statement(tx, await current(tx), *args)
+
+    await check_product(
+        world,
+        WEBHOOK_DELIVERY,
+        table,
+        "state",
+        row_id,
+        {
+            "claim": lambda tx: webhooks.claim_delivery(tx, "w", 60_000),
+            "takeover": takeover,
+            "retry": lambda tx: end(tx, webhooks.retry_delivery, -1000, 500, {"code": "X"}),
+            "finish": lambda tx: end(tx, webhooks.finish_delivery, 200),
+            "fail": lambda tx: end(tx, webhooks.fail_delivery, None, {"code": "X"}),
         },
     )
