@@ -16,15 +16,20 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 TIMEOUT_S = 10.0
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the mark of the kind, not a secret
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
+# A name server that lets us wait holds up a thread: one of these, and not one that the whole process works with.
+_NAMES = ThreadPoolExecutor(4, thread_name_prefix="webhook-names")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -113,7 +118,7 @@ async def send(
     }
     door = _PublicDoor(trusted=addresses.is_trusted(url))
     # A connector of its own: what was looked at is the connection that is used, and nothing of it is used again.
-    connector = aiohttp.TCPConnector(force_close=True, use_dns_cache=False, socket_factory=door.open)
+    connector = aiohttp.TCPConnector(resolver=_Names(), force_close=True, use_dns_cache=False, socket_factory=door.open)
     jar = aiohttp.DummyCookieJar()
     try:
         async with (
@@ -133,6 +138,24 @@ async def send(
             said = "Its name stands for an address that is not in the public internet."
             return Tried(None, "WEBHOOK_ADDRESS_NOT_ALLOWED", said)
         return Tried(None, "WEBHOOK_UNREACHABLE", f"There was no answer ({type(error).__name__}).")
+
+
+class _Names(AbstractResolver):
+    """The system's own names, asked for in threads of their own."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        ask = partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        found = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
+        numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol, flags=numeric)
+            for kind, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        return
 
 
 class _PublicDoor:

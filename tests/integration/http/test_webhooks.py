@@ -97,3 +97,22 @@ async def test_without_a_key_to_encrypt_with_it_is_refused(world: World) -> None
         person = Person(world.http, base, world.editor.user_id, world.editor.token)
         refused = await person.put(f"{world.project}/webhook", {"url": URL})
     assert (refused.status, refused.code) == (503, "AI_CREDENTIALS_UNAVAILABLE")
+
+
+async def test_a_rewrap_takes_webhooks_along_and_names_those_that_no_key_opens(world: World) -> None:
+    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    async with world.db.write() as tx:
+        await webhooks.put_webhook(tx, world.project_id, URL, Secrets([old]).encrypt("whsec_x"))
+
+    async def rewrap(keys: list[str]) -> dict[str, object]:
+        async with world.another_door(models=Models(world.db, Secrets(keys))) as base:
+            admin = Person(world.http, base, world.admin.user_id, world.admin.token)
+            return dict((await admin.post("/model-credentials/rewrap")).body)
+
+    nothing = {"rewrapped": 0, "current": 0, "unreadable": [], "unreadable_webhooks": []}
+    assert await rewrap([new]) == nothing | {"unreadable_webhooks": [world.project_id]}
+    assert await rewrap([new, old]) == nothing | {"rewrapped": 1}
+    async with world.db.read() as tx:
+        row = await webhooks.find_webhook(tx, world.project_id)
+    assert row is not None
+    assert Secrets([new]).decrypt(row.secret) == "whsec_x"

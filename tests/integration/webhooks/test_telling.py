@@ -19,6 +19,7 @@ from cryptography.fernet import Fernet
 from pagegate.actors import kernel
 from pagegate.actors.agents.secrets import Secrets
 from pagegate.actors.kernel import Backoff
+from pagegate.actors.queues.listener import HintListener
 from pagegate.actors.webhook_sender import WebhookAddresses, is_public, new_secret, signature_of
 from pagegate.actors.webhooks import TRIES_MAX, Webhooks
 from pagegate.storage import runs, webhooks
@@ -166,6 +167,54 @@ async def test_nobody_there_is_tried_to_the_end_and_given_up(telling: Telling) -
     outcomes = [await telling.outcome() for _ in range(TRIES_MAX)]
     assert outcomes == ["retried"] * (TRIES_MAX - 1) + ["failed"]
     assert (await telling.delivery(run_id)).error["code"] == "WEBHOOK_UNREACHABLE"
+
+
+async def test_a_receiver_without_the_tls_it_should_have_is_not_told(telling: Telling) -> None:
+    await telling.set_webhook(telling.receiver.url.replace("http://", "https://"))
+    telling.start(addresses=WebhookAddresses(["*"]), retries=Backoff(3600.0, 1.0, 3600.0))
+    run_id = await telling.end_a_run()
+    assert await telling.outcome() == "retried"
+    error = (await telling.delivery(run_id)).error
+    assert error["code"] == "WEBHOOK_UNREACHABLE"
+    assert "TLS" in error["message"]
+    assert telling.receiver.heard == []
+
+
+async def test_a_name_that_nobody_knows_is_tried_again(telling: Telling) -> None:
+    await telling.set_webhook("https://nobody.invalid/")
+    telling.start(addresses=WebhookAddresses(), retries=Backoff(3600.0, 1.0, 3600.0))
+    run_id = await telling.end_a_run()
+    assert await telling.outcome() == "retried"
+    assert (await telling.delivery(run_id)).error["code"] in {"WEBHOOK_UNREACHABLE", "WEBHOOK_TIMEOUT"}
+
+
+class Ear(kernel.Actor):
+    """In the coordinator's place: hears that the listener listens."""
+
+    def __init__(self, heard: asyncio.Event) -> None:
+        super().__init__()
+        self._heard = heard
+
+    async def on_receive(self, message: Any) -> None:
+        self._heard.set()
+
+
+async def test_on_postgresql_an_end_is_told_without_waiting_for_a_poll(postgres_url: str, receiver: Receiver) -> None:
+    db = await Database.open(postgres_url)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(db.close)
+        world = World(db)
+        await world.settle_in()
+        telling, listening = Telling(world, receiver, stack), asyncio.Event()
+        await telling.set_webhook(receiver.url)
+        webhooks_actor, ear = telling.start(poll_s=3600.0), Ear.start(listening)
+        stack.push_async_callback(kernel.stop, ear)
+        listener = HintListener.start(db, {}, ear, webhooks_actor)
+        stack.push_async_callback(kernel.stop, listener)
+        async with asyncio.timeout(PATIENCE_S):
+            await listening.wait()
+        await telling.end_a_run()
+        assert await telling.outcome() == "delivered"
 
 
 async def test_gone_ends_it_and_a_redirect_is_not_followed(telling: Telling) -> None:

@@ -63,6 +63,17 @@ def test_a_set_variable_wins_over_the_profile(backend_environment: pytest.Monkey
     assert load(BackendSettings).render_global_concurrency == 5
 
 
+@pytest.mark.parametrize(("urls", "refused"), [("*", False), ("http://hooks:9000, *", False), ("hooks:9000", True)])
+def test_allowed_addresses_of_webhooks_are_addresses(
+    backend_environment: pytest.MonkeyPatch, urls: str, refused: bool
+) -> None:
+    backend_environment.setenv("WEBHOOK_ALLOWED_URLS", urls)
+    if not refused:
+        assert load(BackendSettings).webhook_allowed_urls == urls
+    else:
+        assert [line.split(":")[0] for line in problems_of(BackendSettings)] == ["WEBHOOK_ALLOWED_URLS"]
+
+
 def test_every_problem_is_told_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RENDER_QUEUE_SIZE", "-3")
     monkeypatch.setenv("DATABASE_URL", "mysql://x")
