@@ -63,10 +63,15 @@ class Driver:
         with _temporary_files_in(self._folder):
             try:
                 self._playwright = await async_playwright().start()
-            except Exception as error:  # Playwright has no class of its own for this
-                raise DriverLost(type(error).__name__) from error
-        started = [child for child in psutil.Process().children() if child.pid not in before]
-        self._process = next((child for child in started if _is_driver(child)), None)
+            except BaseException as error:
+                # A start that hangs is cancelled by its caller's deadline, and nobody else knows its process.
+                if (half := _driver_started_since(before)) is not None:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        half.kill()
+                if isinstance(error, Exception):  # Playwright has no class of its own for this
+                    raise DriverLost(type(error).__name__) from error
+                raise
+        self._process = _driver_started_since(before)
 
     def _must_go(self, browsers_open: int) -> bool:
         gone = self._process is None or not _runs(self._process)  # None: it died before it could be found
@@ -124,6 +129,11 @@ def _runs(process: psutil.Process) -> bool:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
+
+
+def _driver_started_since(before: set[int]) -> psutil.Process | None:
+    started = (child for child in psutil.Process().children() if child.pid not in before)
+    return next((child for child in started if _is_driver(child)), None)
 
 
 def _is_driver(process: psutil.Process) -> bool:

@@ -112,10 +112,17 @@ async def test_nothing_is_left_after_attempts_with_random_kills(
     finally:
         await system.stop()
     record_property("table", "\n".join(f"{number:4}  {what}" for what, number in sorted(ended.items())))
-    async with asyncio.timeout(15.0):
-        while any(process.pid not in before for process in descendants()):
-            await asyncio.sleep(0.02)
+    try:
+        async with asyncio.timeout(15.0):
+            while left(before):
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"left: {left(before)}") from None
     assert os.listdir(work_folder) == []  # noqa: PTH208  nothing else runs on this loop any more
+
+
+def left(before: set[int]) -> list[str]:
+    return [str(process) for process in descendants() if process.pid not in before]
 
 
 def is_zombie(process: psutil.Process) -> bool:

@@ -59,7 +59,7 @@ async def test_a_job_of_a_killed_process_is_done_once_by_the_next_one(
     async with serve.api as api:
         expect_one_of_everything(*await finished(api, run_id))
         assert await Project(api, project_id).versions() == {"a": 1}
-        lane, _screenshots = (await api.call("GET", "/lanes"))["lanes"]
+        lane, *_others = (await api.call("GET", "/lanes"))["lanes"]
     (row,) = await job_rows(database_url)
     assert (row.status, row.attempt, row.lease_losses) == ("succeeded", 2, 1)
     after = await gauges(serve)

@@ -81,7 +81,7 @@ async def test_lanes_are_shown_paused_and_resumed(
             if event["kind"] == "tool.ended":
                 break  # what ran was finished all the same
         assert (await api.call("GET", f"/jobs/{LANE}/{waiting}"))["attempt"] == 0
-        lane, _screenshots = (await say("lanes", "--json")).json["lanes"]
+        lane, *_others = (await say("lanes", "--json")).json["lanes"]
         assert (lane["pending"], lane["running"], lane["paused"]["user_name"]) == (1, 0, "operator")
         assert (await say("lanes", "resume", LANE)).code == 0
         expect_one_of_everything(*await finished(api, run_id))

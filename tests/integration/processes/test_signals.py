@@ -112,7 +112,7 @@ async def test_a_backend_without_runtime_and_renderer_starts_waits_and_stops(
             if event["kind"] == "tool.progress" and event["data"]["stage"] == "waiting":
                 assert event["data"]["code"] == "RUNTIME_UNREACHABLE"
                 break
-        lane, _screenshots = (await api.call("GET", "/lanes"))["lanes"]
+        lane, *_others = (await api.call("GET", "/lanes"))["lanes"]
         assert lane["waiting_for"] == {"RUNTIME_UNREACHABLE": 1}
     serve.send(signal.SIGTERM)
     assert await serve.ended() == 0
