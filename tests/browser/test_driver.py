@@ -25,6 +25,10 @@ async def test_a_start_that_hangs_and_is_given_up_leaves_no_process(tmp_path: Pa
     starting = asyncio.create_task(driver.get(browsers_open=0))
     process = await the_new_driver(before)
     process.suspend()
+    for _ in range(
+        200
+    ):  # past the making of the process, which cleans up after itself: into the wait for its first word
+        await asyncio.sleep(0)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
