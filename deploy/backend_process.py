@@ -22,11 +22,12 @@ from pagegate.deploy.process import Kind, ProcessRefused, Serving
 from pagegate.deploy.settings import BackendSettings
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
-from pagegate.storage.engine import DatabaseUnavailable, SingleProcessLockHeld
+from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.migrations import SchemaTooNew
 from pagegate.storage.objects import S3Options
 from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import StateUnavailable
+from pagegate.storage.single_process import SingleProcessLockHeld
 
 
 def backend_options(settings: BackendSettings) -> BackendOptions:

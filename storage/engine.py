@@ -1,6 +1,6 @@
 """One way into the database, the same over SQLite and PostgreSQL.
 
-Owns the connections, the transactions, the clock that leases are judged by (Q6) and SQLite's single-process lock (K5).
+Owns the connections, the transactions and the clock that leases are judged by (Q6).
 `async with db.write() as tx` commits when its block ends, and leaves nothing behind when the block raises or its task
 is cancelled; `db.read()` cannot write. Nothing else in `storage/` opens a connection.
 
@@ -11,8 +11,6 @@ again, which the fences and idempotency keys of the statements are for.
 """
 
 import asyncio
-import fcntl
-import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -59,10 +57,6 @@ class DatabaseUnavailable(Exception):
 
     Infrastructure, never content (R9): try the whole transaction again.
     """
-
-
-class SingleProcessLockHeld(Exception):
-    """Another process has this SQLite database open (K5)."""
 
 
 class Clock(Protocol):
@@ -135,7 +129,7 @@ class Tx:
         return await _translated(self.conn.execute(statement, parameters))
 
     async def run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
-        """`execute` for a statement that was built once (`prepared.py`): the present is one of its parameters."""
+        """`execute` for a statement that was built once (`present.py`): the present is one of its parameters."""
         if self.dialect == "sqlite":
             parameters[PRESENT] = self.present_ms()
         return await self.execute(statement, parameters)
@@ -219,44 +213,6 @@ class Database:
         """Close every connection. Open transactions of other tasks end in an error."""
         await self._readers.dispose()
         await self._writers.dispose()
-
-
-class SingleProcessLock:
-    """SQLite is single-instance (K5): whoever opens the database for good holds `<database>.single-process.lock`.
-
-    The kernel lets go of it when the process ends, however it ends; the file itself stays.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self.path = database.with_name(database.name + ".single-process.lock")
-        self._fd: int | None = None
-
-    def acquire(self) -> None:
-        """Take the lock or raise `SingleProcessLockHeld`; never waits."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(fd)
-            raise SingleProcessLockHeld(
-                f"sqlite_single_process=true: another process holds {self.path.name}. "
-                "Stop it first, or use PostgreSQL, which many processes can share."
-            ) from error
-        self._fd = fd
-
-    def release(self) -> None:
-        """Let go; harmless when not held."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def __enter__(self) -> "SingleProcessLock":
-        self.acquire()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 def dialect_of(url: str | URL) -> Dialect:

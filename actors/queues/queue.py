@@ -194,7 +194,7 @@ class JobQueue(Actor):
             self._workers[place].tell(RunJob(job, sent_s, self.actor_ref))
 
     async def _claim_in_turns(self, tx: Tx, count: int) -> tuple[list[ClaimedJob], Rotation]:
-        """Up to `count` jobs, by turns of the workspaces that wait; and the turns after them (V1)."""
+        """Up to `count` jobs, by turns of the workspaces that wait (R3's turns); and the turns after them."""
         rotation, claimed = self._rotation, list[ClaimedJob]()
         if (latest := last_served(rotation, _CLASS)) is not None:
             claimed = await self._claim_of(tx, latest, count, if_alone=True)

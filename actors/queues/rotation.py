@@ -1,4 +1,4 @@
-"""Who is next: 3 interactive to 1 background, and turns by workspace inside each class (R3, V1).
+"""Who is next: 3 interactive to 1 background, and turns by workspace inside each class (R3).
 
 Pure, and small enough for property tests to prove. The state is one replica's memory and may be lost: a lost state is
 a new rotation, nothing else. Bounds, for heads that are eligible at every pick:

@@ -56,12 +56,13 @@ from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
 from pagegate.storage import builds, lanes
-from pagegate.storage.engine import Clock, Database, SingleProcessLock, SystemClock, dialect_of, sqlite_path
+from pagegate.storage.engine import Clock, Database, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import MemoryState, RuntimeState
+from pagegate.storage.single_process import SingleProcessLock
 
 log = structlog.get_logger()
 

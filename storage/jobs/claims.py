@@ -1,4 +1,4 @@
-"""Claims: who gets a pending job (Q3), by workspace (V1).
+"""Claims: who gets a pending job (Q3), by workspace, as its turn comes (R3).
 
 Owns the look at who waits and the conditional UPDATE that claims. One claim fills many workers: a statement takes up to
 as many jobs of a workspace as it is told, each with a fence of its own. Whose turn it is, is the caller's decision.

@@ -15,12 +15,11 @@ from pagegate.storage.engine import (
     Database,
     DatabaseOptions,
     DatabaseUnavailable,
-    SingleProcessLock,
-    SingleProcessLockHeld,
     SystemClock,
     Tx,
 )
 from pagegate.storage.lease import LeaseLost, renew
+from pagegate.storage.single_process import SingleProcessLock, SingleProcessLockHeld
 from tests.services import PostgresServer
 from tests.world import World
 
@@ -255,7 +254,7 @@ def test_a_second_process_is_refused_and_told_why(tmp_path: Path) -> None:
     """K5; the lock goes with the process that holds it, however it ends."""
     database = tmp_path / "pagegate.db"
     hold = (
-        "import sys; from pathlib import Path; from pagegate.storage.engine import SingleProcessLock\n"
+        "import sys; from pathlib import Path; from pagegate.storage.single_process import SingleProcessLock\n"
         f"SingleProcessLock(Path({str(database)!r})).acquire(); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
