@@ -13,6 +13,7 @@ from pagegate.storage.schema.agents import (
     ai_agent_runs,
     ai_agent_tool_calls,
 )
+from pagegate.storage.schema.asset_ratios import asset_ratio_backfill_jobs
 from pagegate.storage.schema.builds import project_build_jobs, project_releases, project_sites
 from pagegate.storage.schema.columns import Id, Json, Ms, live, metadata
 from pagegate.storage.schema.jobs import JOB_KINDS, ai_page_mutation_batches, ai_page_mutation_jobs, lanes
@@ -73,6 +74,7 @@ __all__ = [
     "ai_page_mutation_batches",
     "ai_page_mutation_jobs",
     "ai_page_verdicts",
+    "asset_ratio_backfill_jobs",
     "asset_versions",
     "assets",
     "component_versions",

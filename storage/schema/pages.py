@@ -1,8 +1,18 @@
 """What is written: projects, pages, components, assets and their versions (D1, D2)."""
 
-from sqlalchemy import BigInteger, Column, Integer, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Float, Integer, Text, UniqueConstraint
 
-from pagegate.storage.schema.columns import Id, Json, Ms, counter, created_at, numbered_table, one_of, ref
+from pagegate.storage.schema.columns import (
+    Id,
+    Json,
+    Ms,
+    counter,
+    created_at,
+    index_where,
+    numbered_table,
+    one_of,
+    ref,
+)
 
 projects = numbered_table(
     "projects",
@@ -85,6 +95,8 @@ assets = numbered_table(
     UniqueConstraint("project_id", "name"),
 )
 
+# What a file measures (V9): `ratio` is width by height. `measure_at_ms`: not before then is a job made to measure it;
+# NULL: never, because it is measured, or it cannot be (`unmeasured` says why), or `measure_jobs` came to nothing.
 asset_versions = numbered_table(
     "asset_versions",
     ref("asset_id", "assets"),
@@ -97,5 +109,10 @@ asset_versions = numbered_table(
     Column("height_px", Integer),
     ref("created_by", "users"),
     created_at(),
+    Column("ratio", Float),
+    Column("unmeasured", Json),
+    Column("measure_at_ms", Ms),
+    counter("measure_jobs"),
     UniqueConstraint("asset_id", "number"),
+    index_where("ix_asset_versions_measure", "measure_at_ms IS NOT NULL", "measure_at_ms", "id"),
 )

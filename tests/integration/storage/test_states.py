@@ -93,6 +93,13 @@ async def insert_job(tx: Tx, world: World, kind: str) -> None:
             "capture_key": "0",
         },
         "project_build_jobs": {"snapshot": {}, "routes": "hash"},
+        "asset_ratio_backfill_jobs": {
+            "asset_id": await tx.insert(
+                schema.assets, project_id=world.projects[0], name=f"file-of-{kind}.png", created_at_ms=tx.now
+            ),
+            "asset_name": "file.png",
+            "asset_version": 1,
+        },
     }
     await tx.insert(
         schema.metadata.tables[kind],
@@ -154,6 +161,11 @@ async def moves(world: World, table: Table, column: str, row_id: int, before: st
                 assert run is not None
                 await tx.execute(schema.ai_agent_runs.insert().values(**{**run, "id": 10_000, "idempotency_key": None}))
                 unique["run_id"] = 10_000
+            elif table is schema.asset_ratio_backfill_jobs:
+                file = (await tx.execute(select(schema.assets))).mappings().first()
+                assert file is not None
+                await tx.execute(schema.assets.insert().values(**{**file, "id": 10_000, "name": "another"}))
+                unique["asset_id"] = 10_000
             await tx.execute(table.insert().values(**{**copy, **unique, **shape(table, column, before, tx)}))
             change = update(table).where(table.c.id == 10_000).values(**shape(table, column, after, tx))
             await tx.execute(change)
