@@ -10,14 +10,13 @@ from typing import Any
 
 from sqlalchemy import Row, and_, select
 
-from pagegate.storage import run_events, runs, schema, sessions, webhooks
+from pagegate.storage import jobs, run_events, runs, schema, sessions, webhooks
 from pagegate.storage.engine import Tx
 from pagegate.storage.run_events import RunEvent
 
 _batches = schema.ai_agent_external_batches
 _tasks = schema.ai_agent_external_tasks
 _calls = schema.ai_agent_tool_calls
-_jobs = schema.ai_page_mutation_jobs
 _events = schema.ai_agent_run_events
 
 EVENTS_SHOWN = 20
@@ -47,6 +46,7 @@ class CallState:
     job_id: int | None
     job_status: str | None
     page_code: str | None
+    component_name: str | None
     attempt: int | None
     infra_failures: int | None
     lease_losses: int | None
@@ -101,18 +101,21 @@ async def _read_batches(tx: Tx, run_id: int, now_ms: int) -> list[BatchState]:
 
 
 async def _read_calls(tx: Tx, run_id: int, now_ms: int) -> list[CallState]:
-    of_job = ("status", "page_code", "attempt", "infra_failures", "lease_losses", "worker_id", "lease_expires_at")
+    of_job = ("status", "attempt", "infra_failures", "lease_losses", "worker_id", "lease_expires_at")
+    made = jobs.jobs_of_run(run_id, (*of_job, "error_code"))
     found = (
         select(
             *[_calls.c[name] for name in ("run_step", "call_id", "tool_name")],
             _tasks.c.state.label("task_state"),
             _tasks.c.result.label("result"),
             _tasks.c.job_id,
-            *[_jobs.c[name].label(f"job_{name}") for name in of_job],
-            _jobs.c.error_code,
+            made.c.kind.label("job_kind"),
+            made.c.subject,
+            *[made.c[name].label(f"job_{name}") for name in of_job],
+            made.c.error_code,
         )
         .outerjoin(_tasks, _tasks.c.tool_call_id == _calls.c.id)
-        .outerjoin(_jobs, and_(_tasks.c.job_kind == _jobs.name, _tasks.c.job_id == _jobs.c.id))
+        .outerjoin(made, and_(_tasks.c.job_kind == made.c.kind, _tasks.c.job_id == made.c.id))
         .where(_calls.c.run_id == run_id)
         .order_by(_calls.c.run_step, _calls.c.position)
     )
@@ -129,7 +132,8 @@ async def _read_calls(tx: Tx, run_id: int, now_ms: int) -> list[CallState]:
                 result_code=result.get("code"),
                 job_id=row.job_id,
                 job_status=row.job_status,
-                page_code=row.job_page_code,
+                page_code=row.subject if row.job_kind == jobs.PAGE_MUTATION else None,
+                component_name=row.subject if row.job_kind == jobs.COMPONENT_MUTATION else None,
                 attempt=row.job_attempt,
                 infra_failures=row.job_infra_failures,
                 lease_losses=row.job_lease_losses,

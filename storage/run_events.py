@@ -13,6 +13,7 @@ from sqlalchemy import Row, select, update
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Tx
+from pagegate.storage.jobs.kinds import SUBJECTS
 
 _runs = schema.ai_agent_runs
 _events = schema.ai_agent_run_events
@@ -49,7 +50,7 @@ async def append_event(tx: Tx, run_id: int, kind: str, data: Mapping[str, Any]) 
 
 
 async def append_call_event(tx: Tx, job_id: int, job: Row[Any], kind: str, data: Mapping[str, Any]) -> None:
-    """Add an event about the call of a job: with the call's name, its page and the job.
+    """Add an event about the call of a job: with the call's name, what it is about and the job.
 
     Nothing happens for a job of no run. A call or a run that is gone (a hand in the database) is nobody to tell.
     """
@@ -57,8 +58,12 @@ async def append_call_event(tx: Tx, job_id: int, job: Row[Any], kind: str, data:
         return
     call_id = (await tx.execute(select(_calls.c.call_id).where(_calls.c.id == job.tool_call_id))).scalar()
     with contextlib.suppress(RunNotFound):
-        about = {"call_id": call_id, "page_code": job.page_code, "job_id": job_id}
-        await append_event(tx, job.run_id, kind, {**about, **data})
+        await append_event(tx, job.run_id, kind, {"call_id": call_id, **_subject(job), "job_id": job_id, **data})
+
+
+def _subject(job: Row[Any]) -> dict[str, str]:
+    """What the job is about, under the name of its column."""
+    return {column: job._mapping[column] for column in SUBJECTS.values() if column in job._mapping}
 
 
 async def list_events(tx: Tx, run_id: int, after: int = 0, limit: int = 200) -> list[RunEvent]:

@@ -53,7 +53,6 @@ __all__ = [
 ]
 
 _runs = schema.ai_agent_runs
-_jobs = schema.ai_page_mutation_jobs
 
 
 async def get_run(tx: Tx, run_id: int) -> Row[Any]:
@@ -104,9 +103,8 @@ async def cancel_run(tx: Tx, run_id: int) -> RunState:
 
     Answers the state it is in afterwards, which is an earlier end if it had one. Raises `RunNotFound`.
     """
-    live = select(_jobs.c.id).where(_jobs.c.run_id == run_id, _jobs.c.finished_at_ms.is_(None)).order_by(_jobs.c.id)
-    for job_id in (await tx.execute(live)).scalars().all():
-        await jobs.request_cancel(tx, jobs.PAGE_MUTATION, job_id)
+    for kind, job_id in await _live_jobs(tx, run_id):
+        await jobs.request_cancel(tx, kind, job_id)
     await external.close_batches(tx, run_id)
     asked = update(_runs).where(_runs.c.id == run_id, _runs.c.status.in_(RUN.live)).values(cancel_requested_at=tx.now)
     await tx.execute(asked)
@@ -120,23 +118,33 @@ async def force_cancel_run(tx: Tx, run_id: int) -> RunState:
 
     For a worker that does not hear of a stop any more. Answers the state afterwards; raises `RunNotFound`.
     """
-    live = select(_jobs.c.id).where(_jobs.c.run_id == run_id, _jobs.c.finished_at_ms.is_(None)).order_by(_jobs.c.id)
-    for job_id in (await tx.execute(live)).scalars().all():
+    for kind, job_id in await _live_jobs(tx, run_id):
+        table = schema.metadata.tables[kind]
         ended = (
-            update(_jobs)
-            .where(_jobs.c.id == job_id, _jobs.c.status.in_(JOB.sources("cancel")))
+            update(table)
+            .where(table.c.id == job_id, table.c.status.in_(JOB.sources("cancel")))
             .values(
                 status=JOB.target("cancel"),
-                cancel_requested_at=func.coalesce(_jobs.c.cancel_requested_at, tx.now),
+                cancel_requested_at=func.coalesce(table.c.cancel_requested_at, tx.now),
                 finished_at_ms=tx.now,
                 lease_expires_at=None,
                 error=jobs.CANCELLED,
                 error_code=jobs.CANCELLED["code"],
             )
-            .returning(_jobs.c.attempt)
+            .returning(table.c.attempt)
         )
         row = (await tx.execute(ended)).first()
         if row is not None:
-            await external.write_task_result(tx, _jobs.name, job_id, JOB.target("cancel"), jobs.CANCELLED)
-            await renders.cancel_requests_of_job(tx, _jobs.name, job_id, attempt_max=row.attempt)
+            await external.write_task_result(tx, kind, job_id, JOB.target("cancel"), jobs.CANCELLED)
+            await renders.cancel_requests_of_job(tx, kind, job_id, attempt_max=row.attempt)
     return await cancel_run(tx, run_id)
+
+
+async def _live_jobs(tx: Tx, run_id: int) -> list[tuple[str, int]]:
+    """The jobs of the run's deferred calls that have not ended: (kind, id), kind by kind."""
+    found = []
+    for kind in jobs.SUBJECTS:
+        table = schema.metadata.tables[kind]
+        live = select(table.c.id).where(table.c.run_id == run_id, schema.live(table)).order_by(table.c.id)
+        found += [(kind, job_id) for job_id in (await tx.execute(live)).scalars()]
+    return found

@@ -4,6 +4,7 @@ Owns the statements that bring them into being, whoever sends the step: an agent
 one (A1, A2). Survives the same request sent twice, also at the same moment: the idempotency key is unique for its user.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,7 +20,6 @@ from pagegate.storage.transitions import EXTERNAL_TASK
 _runs = schema.ai_agent_runs
 _calls = schema.ai_agent_tool_calls
 _tasks = schema.ai_agent_external_tasks
-_jobs = schema.ai_page_mutation_jobs
 
 SUBMIT = "page_mutation.submit"  # what is serialised: the count of live jobs, and the jobs that it lets in (Q9)
 
@@ -33,22 +33,24 @@ class BatchTooLarge(Exception):
 
 
 class JobQueueFull(Exception):
-    """More live jobs than AI_PAGE_MUTATION_MAX_ACTIVE_JOBS with this batch; all of it is refused (Q9)."""
+    """More live jobs of a kind than it may have, AI_PAGE_MUTATION_MAX_ACTIVE_JOBS and its like; all is refused (Q9)."""
 
 
 @dataclass(frozen=True)
 class CallSubmission:
-    """One tool call of a step. `page_code`: the page it is about; `candidate_code`: the code of a page to be made (S4).
+    """One tool call of a step, for a job of `kind`. `subject`: what it is about (`jobs.SUBJECTS`), like a page's code.
 
-    With `refused` set (what the agent is told), the call is answered at the door and gets no job.
+    `candidate_code`: the code of a page to be made (S4). With `refused` set (what the agent is told), the call is
+    answered at the door and gets no job.
     """
 
     call_id: str
     tool_name: str
     arguments: Mapping[str, Any]
-    page_code: str = ""
+    subject: str = ""
     candidate_code: str | None = None
     refused: Mapping[str, Any] | None = None
+    kind: str = jobs.PAGE_MUTATION
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,11 @@ class StepSubmission:
     priority: int = 0
     job_deadline_ms: int | None = None
     active_jobs_max: int = 64
+    active_jobs_max_of: Mapping[str, int] = field(default_factory=dict)  # kinds with another limit
     batch_size_max: int = 16
+
+    def live_max(self, kind: str) -> int:
+        return self.active_jobs_max_of.get(kind, self.active_jobs_max)
 
 
 @dataclass(frozen=True)
@@ -92,13 +98,14 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
     known = await _find_earlier(tx, step)
     if known is not None:
         return known
-    wanted = [call for call in step.calls if call.refused is None]
     if len(step.calls) > step.batch_size_max:
         raise BatchTooLarge(f"{len(step.calls)} calls in one step; at most {step.batch_size_max} are taken")
     await tx.serialize(SUBMIT)
-    active = await jobs.count_active(tx, jobs.PAGE_MUTATION)
-    if wanted and active + len(wanted) > step.active_jobs_max:
-        raise JobQueueFull(f"{active} jobs are live; {len(wanted)} more would be over {step.active_jobs_max}")
+    wanted = Counter(call.kind for call in step.calls if call.refused is None)
+    for kind, count in wanted.items():
+        active = await jobs.count_active(tx, kind)
+        if active + count > step.live_max(kind):
+            raise JobQueueFull(f"{active} jobs are live; {count} more would be over {step.live_max(kind)}")
     run_id = step.run_id or await insert_run(
         tx,
         workspace_id=step.workspace_id,
@@ -112,23 +119,22 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
     if run_id is None:  # the same key, at the same moment, through another door
         return await _earlier(tx, step)
     run_step = await _advance(tx, run_id)
-    about = {"run_id": run_id, "run_step": run_step, "created_at_ms": tx.now}
-    batch_id = await tx.insert(schema.ai_page_mutation_batches, **about, size=len(step.calls))
-    external_id = await tx.insert(schema.ai_agent_external_batches, **about)
+    of_step = {"run_id": run_id, "run_step": run_step, "created_at_ms": tx.now}
+    batch_id = await tx.insert(schema.ai_page_mutation_batches, **of_step, size=len(step.calls))
+    external_id = await tx.insert(schema.ai_agent_external_batches, **of_step)
     job_ids: list[int] = []
     told: list[dict[str, Any]] = []
     for position, call in enumerate(step.calls):
         place = _Place(run_id, run_step, position, batch_id, external_id)
         job_id = await _insert_call(tx, step, call, place)
-        told.append(
-            {"call_id": call.call_id, "tool_name": call.tool_name, "page_code": call.page_code, "job_id": job_id}
-        )
+        about = {jobs.SUBJECTS[call.kind]: call.subject}
+        told.append({"call_id": call.call_id, "tool_name": call.tool_name, **about, "job_id": job_id})
         if job_id is not None:
             job_ids.append(job_id)
     await append_event(tx, run_id, "run.submitted", {"source": step.source, "run_step": run_step, "calls": told})
-    if job_ids:
-        await hints.send(tx, hints.jobs_of(jobs.PAGE_MUTATION))
-    else:
+    for kind in wanted:
+        await hints.send(tx, hints.jobs_of(kind))
+    if not job_ids:
         await external.settle_batch(tx, external_id)
     return Submitted(run_id, created=True, job_ids=job_ids)
 
@@ -213,7 +219,7 @@ async def _insert_call(tx: Tx, step: StepSubmission, call: CallSubmission, place
         _tasks,
         batch_id=place.external_id,
         tool_call_id=tool_call_id,
-        job_kind=None if refused else jobs.PAGE_MUTATION,
+        job_kind=None if refused else call.kind,
         job_id=job_id,
         state=state,
         result=call.refused,
@@ -224,19 +230,23 @@ async def _insert_call(tx: Tx, step: StepSubmission, call: CallSubmission, place
 
 
 async def _insert_job(tx: Tx, step: StepSubmission, call: CallSubmission, place: _Place, tool_call_id: int) -> int:
+    table = schema.metadata.tables[call.kind]
+    of_kind = {
+        jobs.SUBJECTS[call.kind]: call.subject,
+        "candidate_code": call.candidate_code,
+        "batch_id": place.batch_id,
+        "position": place.position,
+    }
     return await tx.insert(
-        _jobs,
+        table,
         workspace_id=step.workspace_id,
         project_id=step.project_id,
         user_id=step.user_id,
         run_id=place.run_id,
         priority=step.priority,
-        batch_id=place.batch_id,
         tool_call_id=tool_call_id,
-        page_code=call.page_code,
-        candidate_code=call.candidate_code,
-        position=place.position,
         available_at=tx.now,
         deadline_at=None if step.job_deadline_ms is None else tx.now + step.job_deadline_ms,
         created_at_ms=tx.now,
+        **{name: value for name, value in of_kind.items() if name in table.c},
     )

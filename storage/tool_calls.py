@@ -1,4 +1,4 @@
-"""The calls of a run, and what became of each (A2). A page's source is stored once, in its call's arguments."""
+"""The calls of a run, and what became of each (A2). A source is stored once, in its call's arguments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +6,11 @@ from typing import Any
 
 from sqlalchemy import Row, and_, select
 
-from pagegate.storage import schema
+from pagegate.storage import jobs, schema
 from pagegate.storage.engine import Tx
 
 _calls = schema.ai_agent_tool_calls
 _tasks = schema.ai_agent_external_tasks
-_jobs = schema.ai_page_mutation_jobs
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,22 @@ class ToolCall:
     result: Mapping[str, Any] | None
     job_kind: str | None
     job_id: int | None
-    page_code: str | None = None  # the page that its job is about
+    subject: str | None = None  # what its job is about: a page's code, a component's name
+
+    @property
+    def page_code(self) -> str | None:
+        """The page that its job is about; None for a job about something else."""
+        return self.subject if self.job_kind == jobs.PAGE_MUTATION else None
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What its job is about, under the name that results and events give it."""
+        return {} if self.job_kind is None or self.subject is None else {jobs.SUBJECTS[self.job_kind]: self.subject}
 
 
 async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
     """Every call of a run in order, without its arguments (a page source may be a megabyte)."""
+    made = jobs.jobs_of_run(run_id)
     calls = (
         select(
             *[_calls.c[name] for name in ("id", "run_step", "position", "call_id", "tool_name", "status")],
@@ -39,10 +49,10 @@ async def list_tool_calls(tx: Tx, run_id: int) -> list[ToolCall]:
             _tasks.c.result,
             _tasks.c.job_kind,
             _tasks.c.job_id,
-            _jobs.c.page_code,
+            made.c.subject,
         )
         .outerjoin(_tasks, _tasks.c.tool_call_id == _calls.c.id)
-        .outerjoin(_jobs, and_(_tasks.c.job_kind == _jobs.name, _tasks.c.job_id == _jobs.c.id))
+        .outerjoin(made, and_(_tasks.c.job_kind == made.c.kind, _tasks.c.job_id == made.c.id))
         .where(_calls.c.run_id == run_id)
         .order_by(_calls.c.run_step, _calls.c.position)
     )

@@ -36,7 +36,7 @@ async def prepare_calls(tx: Tx, project_id: int, calls: Sequence[PARSED]) -> lis
                 call_id=call.call_id,
                 tool_name=call.tool,
                 arguments=call.arguments.model_dump(mode="json"),
-                page_code=candidate or call.arguments.page,  # type: ignore[union-attr]  # no candidate: an edit
+                subject=candidate or call.arguments.page,  # type: ignore[union-attr]  # no candidate: an edit
                 candidate_code=candidate,
                 refused=refused,
             )

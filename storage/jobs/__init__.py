@@ -1,7 +1,8 @@
 """Durable jobs: the statements of every kind (Q1-Q5, Q10).
 
 A kind is the table that its jobs live in (`kinds.py`). Who gets a job is `claims.py`, what becomes of it is `ends.py`,
-what is seen of it is `views.py`; `page_mutations.py` has what only that kind has. Callers name all of it `jobs.…`.
+what is seen of it is `views.py`, of those behind a run's calls `of_calls.py`; `page_mutations.py` has what only that
+kind has. Callers name all of it `jobs.…`.
 """
 
 from pagegate.storage.jobs.claims import Waiting, claim_job, claim_jobs, list_waiting
@@ -19,7 +20,16 @@ from pagegate.storage.jobs.ends import (
     rescue_job,
     retry_job,
 )
-from pagegate.storage.jobs.kinds import PAGE_MUTATION, ClaimedJob, JobNotFound, runnable
+from pagegate.storage.jobs.kinds import (
+    COMPONENT_MUTATION,
+    PAGE_MUTATION,
+    SUBJECTS,
+    ClaimedJob,
+    JobNotFound,
+    runnable,
+    waiting_for,
+)
+from pagegate.storage.jobs.of_calls import jobs_of_run
 from pagegate.storage.jobs.page_mutations import change_candidate_code, find_earlier_version, list_candidate_codes
 from pagegate.storage.jobs.views import (
     ExpiredJob,
@@ -34,8 +44,10 @@ from pagegate.storage.jobs.views import (
 
 __all__ = [
     "CANCELLED",
+    "COMPONENT_MUTATION",
     "LEASE_LOST",
     "PAGE_MUTATION",
+    "SUBJECTS",
     "ClaimedJob",
     "End",
     "Ending",
@@ -53,6 +65,7 @@ __all__ = [
     "finish_jobs",
     "get_job",
     "is_cancel_requested",
+    "jobs_of_run",
     "list_candidate_codes",
     "list_expired",
     "list_waiting",
@@ -64,4 +77,5 @@ __all__ = [
     "rescue_job",
     "retry_job",
     "runnable",
+    "waiting_for",
 ]

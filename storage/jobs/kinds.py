@@ -16,9 +16,18 @@ from pagegate.storage.present import word
 
 # The kinds that exist, for callers to name.
 PAGE_MUTATION = schema.ai_page_mutation_jobs.name
+COMPONENT_MUTATION = schema.component_mutation_jobs.name
 
-# Jobs of one batch that agree in these columns run one after another, by `position` (A2).
-_ORDERED_WITHIN = {PAGE_MUTATION: ("batch_id", "page_code")}
+# The kinds that carry out deferred tool calls (A1), and the column that says what such a job is about.
+SUBJECTS = {PAGE_MUTATION: "page_code", COMPONENT_MUTATION: "component_name"}
+
+# Jobs of one kind that agree in these columns run one after another, by `position` (A2). A component may use any other
+# of its step, so all of a step have one order; compiling one takes less time than finding out which.
+_ORDERED_WITHIN = {PAGE_MUTATION: ("batch_id", "page_code"), COMPONENT_MUTATION: ("batch_id",)}
+
+# Jobs of the first kind wait for live ones of the others that were called before them in the same batch: a page may use
+# what the calls before it in its step make.
+_WAITS_FOR = {PAGE_MUTATION: (COMPONENT_MUTATION,)}
 
 
 class JobNotFound(LookupError):
@@ -49,6 +58,11 @@ def table_of(kind: str) -> Table:
     return schema.metadata.tables[kind]
 
 
+def waiting_for(kind: str) -> tuple[str, ...]:
+    """The kinds whose jobs may wait for the end of one of this kind."""
+    return tuple(waits for waits, others in _WAITS_FOR.items() if kind in others)
+
+
 @cache
 def _earlier(table: Table) -> NamedFromClause[Any]:
     """The table once more, for a look beside the row; made once, since copying its columns is dear."""
@@ -61,10 +75,11 @@ def runnable(table: Table, present: ColumnElement[int]) -> ColumnElement[bool]:
     The latter can only become true, never false again but by a retry, so a stale look is merely late.
     """
     now = and_(schema.live(table), table.c.status == word("pending"), table.c.available_at <= present)
-    columns = _ORDERED_WITHIN.get(table.name)
-    if columns is None:
-        return now
-    earlier = _earlier(table)
-    same = [earlier.c[column] == table.c[column] for column in columns]
-    found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))
-    return and_(now, ~found.exists())
+    before = [(table, columns) for columns in [_ORDERED_WITHIN.get(table.name)] if columns is not None]
+    before += [(schema.metadata.tables[other], ("batch_id",)) for other in _WAITS_FOR.get(table.name, ())]
+    for other, columns in before:
+        earlier = _earlier(other)
+        same = [earlier.c[column] == table.c[column] for column in columns]
+        found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))
+        now = and_(now, ~found.exists())
+    return now

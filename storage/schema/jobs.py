@@ -85,7 +85,13 @@ ai_page_mutation_jobs = numbered_table(
 )
 
 # A kind of job is called by the name of its table (Q1).
-JOB_KINDS = ("ai_page_mutation_jobs", "page_screenshot_jobs", "project_build_jobs", "asset_ratio_backfill_jobs")
+JOB_KINDS = (
+    "ai_page_mutation_jobs",
+    "component_mutation_jobs",
+    "page_screenshot_jobs",
+    "project_build_jobs",
+    "asset_ratio_backfill_jobs",
+)
 
 # One row a kind, made when there is something to remember (Q11). `rescues` only grows.
 lanes = Table(

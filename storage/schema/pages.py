@@ -74,6 +74,8 @@ components = numbered_table(
     UniqueConstraint("project_id", "name"),
 )
 
+# Immutable (D2). `contract`: what the check found that it takes and offers; NULL for a version that nobody checked.
+# `job_id` is the component_mutation_jobs row that wrote it: unique, and NULL for one that was put there by hand.
 component_versions = numbered_table(
     "component_versions",
     ref("component_id", "components"),
@@ -81,7 +83,10 @@ component_versions = numbered_table(
     Column("source", Text, nullable=False),
     ref("created_by", "users"),
     created_at(),
+    Column("contract", Json),
+    Column("job_id", Id),
     UniqueConstraint("component_id", "number"),
+    index_where("uq_component_versions_job", "job_id IS NOT NULL", "job_id", unique=True),
 )
 
 # `name` is the file behind `@assets/`.

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, select, update
+from sqlalchemy import Table, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from pagegate.storage import external, jobs, renders, runs, schema, webhooks
@@ -92,6 +92,7 @@ async def insert_job(tx: Tx, world: World, kind: str) -> None:
             "viewport": "1280x720",
             "capture_key": "0",
         },
+        "component_mutation_jobs": {**await of_a_call(tx), "component_name": "StatTile.vue"},
         "project_build_jobs": {"snapshot": {}, "routes": "hash"},
         "asset_ratio_backfill_jobs": {
             "asset_id": await tx.insert(
@@ -110,6 +111,16 @@ async def insert_job(tx: Tx, world: World, kind: str) -> None:
         created_at_ms=tx.now,
         **own[kind],
     )
+
+
+async def of_a_call(tx: Tx) -> dict[str, Any]:
+    """What a job of a deferred call has from its step: any call and any batch will do."""
+    calls, batches = schema.ai_agent_tool_calls, schema.ai_page_mutation_batches
+    return {
+        "tool_call_id": (await tx.execute(select(func.min(calls.c.id)))).scalar_one(),
+        "batch_id": (await tx.execute(select(func.min(batches.c.id)))).scalar_one(),
+        "position": 7,
+    }
 
 
 @pytest.fixture
@@ -154,7 +165,7 @@ async def moves(world: World, table: Table, column: str, row_id: int, before: st
                 other = {"id": 10_000, "position": 10_000, "call_id": "another"}
                 await tx.execute(schema.ai_agent_tool_calls.insert().values(**{**call, **other}))
                 unique["job_id"] = 10_000
-            elif table is schema.ai_page_mutation_jobs:
+            elif table.name in jobs.SUBJECTS:
                 del unique["tool_call_id"]
             elif table is schema.webhook_deliveries:
                 run = (await tx.execute(select(schema.ai_agent_runs))).mappings().first()
