@@ -12,25 +12,17 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
-import socket
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
+
+from pagegate.actors.public_internet import Names, PublicDoor, is_public
 
 TIMEOUT_S = 10.0
 _SECRET_PREFIX = "whsec_"  # noqa: S105  the mark of the kind, not a secret
-_GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
-# A name server that lets us wait holds up a thread: one of these, and not one that the whole process works with.
-_NAMES = ThreadPoolExecutor(4, thread_name_prefix="webhook-names")
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class WebhookUrlNotAllowed(Exception):
@@ -73,22 +65,6 @@ class WebhookAddresses:
         return self._any or any(_is_below(parts, base) for base in self._allowed)
 
 
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet, also when it is an IPv4 one in the clothes of IPv6.
-
-    Raises `ValueError` for what is no address.
-    """
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or (ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _NAT64 else None)
-        if inner is None:
-            # Tunnels (6to4, Teredo) lead to IPv4 addresses that nobody has looked at.
-            tunnel = found.sixtofour is not None or found.teredo is not None
-            return found in _GLOBAL_V6 and found.is_global and not tunnel
-        found = inner
-    return found.is_global and not found.is_multicast and not found.is_reserved
-
-
 def new_secret() -> str:
     """A fresh signing secret, in the form that verifiers take."""
     return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode("ascii")
@@ -116,9 +92,9 @@ async def send(
         "webhook-timestamp": str(timestamp_s),
         "webhook-signature": signature_of(secret, message_id, timestamp_s, body),
     }
-    door = _PublicDoor(trusted=addresses.is_trusted(url))
+    door = PublicDoor(trusted=addresses.is_trusted(url))
     # A connector of its own: what was looked at is the connection that is used, and nothing of it is used again.
-    connector = aiohttp.TCPConnector(resolver=_Names(), force_close=True, use_dns_cache=False, socket_factory=door.open)
+    connector = aiohttp.TCPConnector(resolver=Names(), force_close=True, use_dns_cache=False, socket_factory=door.open)
     jar = aiohttp.DummyCookieJar()
     try:
         async with (
@@ -138,44 +114,6 @@ async def send(
             said = "Its name stands for an address that is not in the public internet."
             return Tried(None, "WEBHOOK_ADDRESS_NOT_ALLOWED", said)
         return Tried(None, "WEBHOOK_UNREACHABLE", f"There was no answer ({type(error).__name__}).")
-
-
-class _Names(AbstractResolver):
-    """The system's own names, asked for in threads of their own."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        ask = partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-        found = await asyncio.get_running_loop().run_in_executor(_NAMES, ask)
-        numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [
-            ResolveResult(hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol, flags=numeric)
-            for kind, _, protocol, _, address in found
-        ]
-
-    async def close(self) -> None:
-        return
-
-
-class _PublicDoor:
-    """Makes sockets for public addresses only, unless `trusted`; remembers what it refused."""
-
-    def __init__(self, *, trusted: bool) -> None:
-        self._trusted, self._opened, self._refused = trusted, 0, 0
-
-    @property
-    def refused_all(self) -> bool:
-        return self._refused > 0 and self._opened == 0
-
-    def open(self, found: tuple[Any, ...]) -> socket.socket:
-        """`found`: an entry of `getaddrinfo`. An `OSError` lets the next address be tried."""
-        family, kind, protocol, _, address = found
-        if not self._trusted and not is_public(str(address[0])):
-            self._refused += 1
-            raise PermissionError("not an address of the public internet")
-        self._opened += 1
-        return socket.socket(family, kind, protocol)
 
 
 def _parsed(url: str) -> URL:

@@ -19,8 +19,9 @@ from cryptography.fernet import Fernet
 from pagegate.actors import kernel
 from pagegate.actors.agents.secrets import Secrets
 from pagegate.actors.kernel import Backoff
+from pagegate.actors.public_internet import is_public
 from pagegate.actors.queues.listener import HintListener
-from pagegate.actors.webhook_sender import WebhookAddresses, is_public, new_secret, signature_of
+from pagegate.actors.webhook_sender import WebhookAddresses, new_secret, signature_of
 from pagegate.actors.webhooks import TRIES_MAX, Webhooks
 from pagegate.storage import runs, webhooks
 from pagegate.storage.engine import Database
