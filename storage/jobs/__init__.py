@@ -22,6 +22,7 @@ from pagegate.storage.jobs.ends import (
 )
 from pagegate.storage.jobs.kinds import (
     COMPONENT_MUTATION,
+    IMAGE_GENERATION,
     PAGE_MUTATION,
     SUBJECTS,
     ClaimedJob,
@@ -45,6 +46,7 @@ from pagegate.storage.jobs.views import (
 __all__ = [
     "CANCELLED",
     "COMPONENT_MUTATION",
+    "IMAGE_GENERATION",
     "LEASE_LOST",
     "PAGE_MUTATION",
     "SUBJECTS",

@@ -17,9 +17,10 @@ from pagegate.storage.present import word
 # The kinds that exist, for callers to name.
 PAGE_MUTATION = schema.ai_page_mutation_jobs.name
 COMPONENT_MUTATION = schema.component_mutation_jobs.name
+IMAGE_GENERATION = schema.image_generation_jobs.name
 
 # The kinds that carry out deferred tool calls (A1), and the column that says what such a job is about.
-SUBJECTS = {PAGE_MUTATION: "page_code", COMPONENT_MUTATION: "component_name"}
+SUBJECTS = {PAGE_MUTATION: "page_code", COMPONENT_MUTATION: "component_name", IMAGE_GENERATION: "asset_name"}
 
 # Jobs of one kind that agree in these columns run one after another, by `position` (A2). A component may use any other
 # of its step, so all of a step have one order; compiling one takes less time than finding out which.
@@ -27,7 +28,7 @@ _ORDERED_WITHIN = {PAGE_MUTATION: ("batch_id", "page_code"), COMPONENT_MUTATION:
 
 # Jobs of the first kind wait for live ones of the others that were called before them in the same batch: a page may use
 # what the calls before it in its step make.
-_WAITS_FOR = {PAGE_MUTATION: (COMPONENT_MUTATION,)}
+_WAITS_FOR = {PAGE_MUTATION: (COMPONENT_MUTATION, IMAGE_GENERATION)}
 
 
 class JobNotFound(LookupError):

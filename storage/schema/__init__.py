@@ -17,6 +17,7 @@ from pagegate.storage.schema.asset_ratios import asset_ratio_backfill_jobs
 from pagegate.storage.schema.builds import project_build_jobs, project_releases, project_sites
 from pagegate.storage.schema.columns import Id, Json, Ms, live, metadata
 from pagegate.storage.schema.components import component_mutation_jobs
+from pagegate.storage.schema.images import image_generation_jobs
 from pagegate.storage.schema.jobs import JOB_KINDS, ai_page_mutation_batches, ai_page_mutation_jobs, lanes
 from pagegate.storage.schema.pages import (
     asset_versions,
@@ -81,6 +82,7 @@ __all__ = [
     "component_mutation_jobs",
     "component_versions",
     "components",
+    "image_generation_jobs",
     "lanes",
     "live",
     "members",

@@ -88,6 +88,7 @@ ai_page_mutation_jobs = numbered_table(
 JOB_KINDS = (
     "ai_page_mutation_jobs",
     "component_mutation_jobs",
+    "image_generation_jobs",
     "page_screenshot_jobs",
     "project_build_jobs",
     "asset_ratio_backfill_jobs",

@@ -1,6 +1,6 @@
 """Runs of the built-in agent: sessions, what a run was asked for, its messages, credentials, remembered verdicts."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, true
 
 from pagegate.storage.schema.columns import Id, Json, Ms, created_at, metadata, numbered_table, one_of, ref
 
@@ -43,7 +43,9 @@ ai_agent_messages = numbered_table(
     Index("ix_ai_agent_messages_session", "session_id", "run_id", "position"),
 )
 
-# `secret` is a Fernet token (A10); nothing else of the key is kept, not even its end.
+# `secret` is a Fernet token (A10); nothing else of the key is kept, not even its end. `image_model` makes pictures with
+# the same key; NULL: this credential makes none. `image_keys_honoured`: sent again with the same idempotency key, the
+# provider answers with the picture it has already made instead of making and charging another.
 ai_model_credentials = numbered_table(
     "ai_model_credentials",
     ref("user_id", "users"),
@@ -54,6 +56,8 @@ ai_model_credentials = numbered_table(
     Column("model", Text, nullable=False),
     Column("secret", Text, nullable=False),
     created_at(),
+    Column("image_model", Text),
+    Column("image_keys_honoured", Boolean, nullable=False, server_default=true()),
     UniqueConstraint("user_id", "name"),
 )
 

@@ -94,6 +94,7 @@ async def insert_job(tx: Tx, world: World, kind: str) -> None:
         },
         "component_mutation_jobs": {**await of_a_call(tx), "component_name": "StatTile.vue"},
         "project_build_jobs": {"snapshot": {}, "routes": "hash"},
+        "image_generation_jobs": {**await of_a_call(tx), "asset_name": "picture.png"},
         "asset_ratio_backfill_jobs": {
             "asset_id": await tx.insert(
                 schema.assets, project_id=world.projects[0], name=f"file-of-{kind}.png", created_at_ms=tx.now
