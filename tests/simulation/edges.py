@@ -1,13 +1,10 @@
 """What stands around a Backend, played: Runtime, Renderers, object store. They fail as the weather says.
 
-A page's source says by itself what must be found in it (`nature_of`), so that whoever looks at the database later knows
-which verdict is the true one. Whatever these players do after a call has arrived happens outside of any process: it
-goes on when the caller is dead, and its answer then reaches nobody.
+A page's source says by itself what must be found in it (`sources.py`). Whatever these players do after a call has
+arrived happens outside of any process: it goes on when the caller is dead, and its answer then reaches nobody.
 """
 
 import asyncio
-import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,41 +15,15 @@ from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailab
 from pagegate.renderer.contract import AttemptError, Diagnosis, Finding, Picture, RenderResult, RenderTask
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import CompileOutput, CompileRequest, CompileResult, LocatedError
-from pagegate.storage.objects import ObjectMissing, ObjectStoreUnavailable
 from pagegate.storage.preview_artifacts import ArtifactUnavailable, PreviewArtifacts
+from tests.simulation.played_objects import PlayedObjects
+from tests.simulation.sources import mark_of, nature_of, picture_of, sha256
 from tests.simulation.virtual_loop import LIFE, VirtualLoop
 
 T = TypeVar("T")
-Nature = Literal["good", "warned", "broken", "ugly"]
-NATURES: tuple[Nature, ...] = ("good", "good", "good", "warned", "broken", "ugly")
-
 OUTPUT_TTL_S = 60.0
 RESULT_TTL_S = 60.0
 _CALL_TIMEOUT_S = 10.0
-_MARK = re.compile(r"\[(good|warned|broken|ugly) \d+\]")
-
-
-def source_of(nature: Nature, number: int) -> str:
-    return f"<template><p>[{nature} {number}]</p></template>"
-
-
-def mark_of(source: str) -> str:
-    """What makes a source different from every other one."""
-    found = _MARK.search(source)
-    assert found is not None, source
-    return found.group(0)
-
-
-def nature_of(source: str) -> Nature:
-    return mark_of(source)[1:].split(" ")[0]  # type: ignore[return-value]  # the pattern knows no others
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def picture_of(mark: str) -> bytes:
-    return f"picture of {mark}".encode()
 
 
 @dataclass
@@ -357,40 +328,3 @@ class RendererWire:
         """The same call arrives a second time, and its answer reaches nobody."""
         with suppress(WorkerUnavailable, WorkerBusy, AttemptUnknown):
             work()
-
-
-class PlayedObjects:
-    """The object store that all processes share: writes are whole or absent, and written once."""
-
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self.kept: dict[str, tuple[bytes, float]] = {}  # key -> content, since when
-
-    async def put(self, key: str, content: bytes) -> None:
-        await self._call(lambda: self.kept.setdefault(key, (content, self._around.loop.time())))
-
-    async def get(self, key: str) -> bytes:
-        found = await self._call(lambda: self.kept.get(key))
-        if found is None:
-            raise ObjectMissing(key)
-        return found[0]
-
-    async def delete(self, key: str) -> None:
-        await self._call(lambda: self.kept.pop(key, None))
-
-    async def delete_older(self, prefix: str, age_s: float) -> int:
-        before_s = self._around.loop.time() - age_s
-        old = [key for key, (_, since_s) in self.kept.items() if key.startswith(prefix) and since_s < before_s]
-        await self._call(lambda: [self.kept.pop(key, None) for key in old])
-        return len(old)
-
-    async def _call(self, work: Callable[[], T]) -> T:
-        around = self._around
-        await around.travel()
-        fails = around.strikes(around.weather.objects_fail)
-        if fails and around.loop.chance.random() < 0.5:
-            raise ObjectStoreUnavailable("the store does not answer")
-        answer = work()
-        if fails:
-            raise ObjectStoreUnavailable("the store answered, and nobody heard it")
-        return answer

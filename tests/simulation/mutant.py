@@ -17,6 +17,8 @@ from tests.simulation.patching import everywhere, home_of
 
 Cut = tuple[str, str]
 
+UNFENCED: Cut = ("await fenced_update(", "await _unfenced_update(")
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -70,6 +72,19 @@ class Mutant:
                         yield
             finally:
                 forget_built()
+
+
+def mutant(
+    module: ModuleType | type,
+    function: str,
+    says: str,
+    old: str,
+    new: str = "",
+    *weather: str,
+    along: Mutant | None = None,
+) -> Mutant:
+    """A mutant with one cut."""
+    return Mutant(module, function, says, ((old, new),), weather or ("mixed",), along)
 
 
 async def _unfenced_update(tx: Any, held: Any, **values: Any) -> Any:

@@ -21,8 +21,8 @@ from pagegate.storage.external import ResultDelivered
 from pagegate.storage.pages import NewVersion
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.backend import Backend
-from tests.simulation.edges import NATURES, mark_of, source_of
 from tests.simulation.moves import Violation
+from tests.simulation.sources import NATURES, mark_of, source_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

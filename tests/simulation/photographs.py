@@ -15,8 +15,8 @@ from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.projects import find_project
 from pagegate.storage.screenshots import Asker, ScreenshotLaneFull
 from tests.simulation.backend import SHOTS_MAX
-from tests.simulation.edges import mark_of, picture_of, sha256
 from tests.simulation.moves import Violation
+from tests.simulation.sources import mark_of, picture_of, sha256
 
 if TYPE_CHECKING:
     from tests.simulation.people import Place

@@ -1,16 +1,16 @@
-"""What must be true of screenshots and pictures at every commit (S1, S2, S5). `invariants.py` asks them.
+"""What must be true of screenshots and pictures at every commit (S1, S2, S5). `books.py` asks them.
 
 They look at the books' rows and at the leases that the transaction presented, and share no code with what they judge.
 """
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.edges import mark_of, picture_of, sha256
 from tests.simulation.moves import ENDS, PAGES, PICTURES, SHOTS, VERSIONS, Change, Violation
+from tests.simulation.sources import mark_of, picture_of, sha256
 
 if TYPE_CHECKING:
+    from tests.simulation.books import Books
     from tests.simulation.database import Session
-    from tests.simulation.invariants import Books
 
 
 def judge_shot(books: "Books", change: Change) -> None:

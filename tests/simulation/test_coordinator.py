@@ -24,8 +24,9 @@ from pagegate.storage.objects import Objects
 from pagegate.storage.renders import Klass
 from pagegate.storage.runs import CallSubmission, StepSubmission
 from tests.simulation.database import Server, Wire
-from tests.simulation.edges import PlayedRenderer, RendererWire, Surroundings, mark_of, source_of
+from tests.simulation.edges import PlayedRenderer, RendererWire, Surroundings
 from tests.simulation.people import People
+from tests.simulation.sources import mark_of, source_of
 from tests.simulation.virtual_loop import VirtualLoop, simulate
 from tests.simulation.world import workshop
 

@@ -2,8 +2,8 @@
 
 Owns the Backends of the hour, the people, the surroundings and the trace. `play(seed)` is all that others need: the
 same seed plays the same world in the same climate, event by event. While faults last, only safety is asked for
-(`invariants.py`); once they stop, everything must come to its end within a bound of virtual time, and what was put away
-for a while must be gone after its time.
+(`books.py` and the files of rules); once they stop, everything must come to its end within a bound of virtual time, and
+what was put away for a while must be gone after its time.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from typing import Any
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.storage.pruning import Retention
 from tests.simulation.backend import ARTIFACT_TTL_S, HOLD_S, SWEEP_S, Backend, Rules
+from tests.simulation.books import Books, Limits
 from tests.simulation.climates import CLIMATES, Climate, climate_of
 from tests.simulation.database import Server, Wire, make_template
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
-from tests.simulation.invariants import Books, Limits
 from tests.simulation.moves import JOBS, Violation
 from tests.simulation.people import People
 from tests.simulation.photographs import COLLECT_S, held_pictures, judge_pictures, photograph
