@@ -1,15 +1,19 @@
 """Bytes that do not belong into a database: assets, pictures, archives (S2, B2).
 
-Owns the object store: a local folder, memory for tests, or S3, behind one small API. Objects are written once at keys
-that name their content and are never changed, so a reader may hold on to a key for ever and writing again is harmless.
-A write is whole or absent. Survives everything the store survives; a put that was cut off leaves nothing behind (B2).
+Owns the object store: a local folder, memory for tests, or S3, behind one small API. Objects are written once, at keys
+that name their content or that nobody else writes to, and are never changed: a reader may hold on to a key for ever.
+A write is whole or absent. Survives everything the store survives; a write that was cut off leaves nothing behind (B2),
+and what a killed process left of one goes with `delete_older`.
 """
 
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable
+import io
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,8 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import obstore
+import structlog
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
+
+from pagegate.storage.object_streams import PartWriter, object_file
+from pagegate.storage.s3_uploads import Keys, OpenUploads
+
+log = structlog.get_logger()
 
 CHUNK_BYTES = 256 * 1024
 STORE_TIMEOUT_S = 60.0
@@ -26,6 +36,7 @@ STORE_THREADS = 8
 _CONNECT_TIMEOUT_S = 5.0
 _RETRIES_MAX = 2  # of a request that failed; who asked has a retry of its own, and should hear of trouble soon
 _RETRY_WITHIN_S = 20.0
+_HALF_WRITTEN = re.compile(r"#[0-9]+$")  # what the library calls a file on a disk until it is whole
 
 
 class ObjectMissing(Exception):
@@ -81,15 +92,23 @@ class Objects:
     ending with its exit code.
     """
 
-    def __init__(self, store: ObjectStore, *, timeout_s: float = STORE_TIMEOUT_S) -> None:
-        self._store, self._timeout_s = store, timeout_s
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        timeout_s: float = STORE_TIMEOUT_S,
+        delete_unfinished: Callable[[str, datetime], int] | None = None,
+    ) -> None:
+        """`delete_unfinished(prefix, before)`: what killed writers left; it blocks and answers how many it deleted."""
+        self._store, self._timeout_s, self._delete_unfinished = store, timeout_s, delete_unfinished
         self._threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="objects")
 
     @classmethod
     def local(cls, folder: Path) -> "Objects":
         """Objects as files below `folder`, which is made when missing."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(LocalStore(prefix=folder.resolve(), automatic_cleanup=True))  # no folder stays behind its last file
+        store = LocalStore(prefix=folder.resolve(), automatic_cleanup=True)  # no folder stays behind its last file
+        return cls(store, delete_unfinished=partial(_delete_half_written, folder.resolve()))
 
     @classmethod
     def in_memory(cls) -> "Objects":
@@ -119,12 +138,42 @@ class Objects:
             },
             **keys,
         )
-        return cls(store, timeout_s=options.timeout_s)
+        return cls(store, timeout_s=options.timeout_s, delete_unfinished=_uploads_of(options))
 
     async def put(self, key: str, content: bytes | Path) -> None:
         """Write an object once, from memory or a file. What is already at `key` is the same content and stays."""
         with contextlib.suppress(AlreadyExistsError):
             await self._call("writing", obstore.put, self._store, key, content, mode="create")
+
+    @asynccontextmanager
+    async def writing(self, key: str, *, size_bytes_max: int) -> AsyncIterator[Callable[[bytes], Awaitable[None]]]:
+        """Write an object block by block with what this gives, holding a few parts of it at a time.
+
+        The object is there, whole, when the block ended well. Ended otherwise, also by a cancel, nothing is left of it.
+        """
+        writer: PartWriter = await self._call("writing", PartWriter, self._store, key, size_bytes_max)
+
+        async def write(block: bytes) -> None:
+            await self._call("writing", writer.write, block)
+
+        try:
+            yield write
+            await self._call("writing", writer.finish)
+        except BaseException:
+            await asyncio.shield(asyncio.ensure_future(self._abort(writer, key)))
+            raise
+
+    async def _abort(self, writer: PartWriter, key: str) -> None:
+        """What cannot be aborted now is found by `delete_older`, whose caller remembers the place."""
+        try:
+            await self._call("aborting", writer.abort)
+            await self.delete(key)
+        except ObjectStoreUnavailable as error:
+            log.warning("object_store.write_left", key=key, reason=str(error))
+
+    def file(self, key: str, size_bytes: int) -> io.BufferedReader:
+        """An object of this size as a file to read and seek in: blocking, for a thread. Raises `RangeFailed`."""
+        return object_file(self._store, key, size_bytes)
 
     async def get(self, key: str) -> bytes:
         """A whole object; for small ones. Raises `ObjectMissing`."""
@@ -152,13 +201,20 @@ class Objects:
         with contextlib.suppress(FileNotFoundError):
             await self._call("deleting", obstore.delete, self._store, key)
 
-    async def delete_older(self, prefix: str, age_s: float) -> int:
-        """Delete what has been below `prefix` for longer than `age_s`, by the store's clock; answers how much."""
+    async def delete_older(self, prefix: str, age_s: float, *, keep: str = "") -> int:
+        """Delete what has been below `prefix` for longer than `age_s`, by the store's clock; answers how much.
+
+        What killed writers left unfinished goes too. Objects below `keep`, when it is given, stay.
+        """
 
         def work() -> int:
             before, deleted = datetime.now(UTC) - timedelta(seconds=age_s), 0
+            if self._delete_unfinished is not None:
+                deleted += self._delete_unfinished(prefix, before)
             for page in obstore.list(self._store, prefix):
                 for found in page:
+                    if keep and found["path"].startswith(keep):
+                        continue
                     if found["last_modified"] < before:
                         with contextlib.suppress(FileNotFoundError):  # another replica was quicker
                             obstore.delete(self._store, found["path"])
@@ -196,6 +252,31 @@ class Objects:
             raise
         except (BaseError, OSError, TimeoutError) as error:
             raise ObjectStoreUnavailable(f"{doing} failed ({type(error).__name__})") from error
+
+
+def _delete_half_written(folder: Path, prefix: str, before: datetime) -> int:
+    """Files on a disk whose writer was killed: no list of objects shows them. Folders that are empty then go too."""
+    deleted, at = 0, folder / prefix
+    for file in at.rglob("*#*"):
+        with contextlib.suppress(FileNotFoundError):  # another replica was quicker
+            if _HALF_WRITTEN.search(file.name) and file.stat().st_mtime < before.timestamp():
+                file.unlink()
+                deleted += 1
+    with contextlib.suppress(OSError):  # one that is not empty ends it, and one that is not there
+        while at != folder:
+            at.rmdir()
+            at = at.parent
+    return deleted
+
+
+def _uploads_of(options: S3Options) -> Callable[[str, datetime], int]:
+    endpoint = options.endpoint_url.rstrip("/") or f"https://s3.{options.region}.amazonaws.com"
+    inside = bool(options.endpoint_url) and options.virtual_hosted_style  # then the endpoint is the bucket's own
+    url = endpoint if inside else f"{endpoint}/{options.bucket}"
+    keys = Keys.find(options.access_key_id, options.secret_access_key)
+    uploads = OpenUploads(url, options.region, keys, options.timeout_s)
+    ours = f"{options.prefix.strip('/')}/".lstrip("/")
+    return lambda prefix, before: uploads.abort_older(ours + prefix, before)
 
 
 def asset_key(project_id: int, sha256: str) -> str:

@@ -9,10 +9,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from pagegate.storage.objects import S3Options
+from pagegate.storage.s3_uploads import Keys, canonical_query, sign
 from tests.services import dies_with_parent, free_port
 
 _KEY, _SECRET = "tester", "a-secret-of-the-tester"
@@ -100,6 +102,14 @@ class S3Server:
         if b"created bucket" not in made.stdout:
             raise RuntimeError(f"no bucket was made: {made.stdout!r} {made.stderr!r}")
         return S3Options(name, self.url, access_key_id=_KEY, secret_access_key=_SECRET, prefix="pagegate")
+
+    def open_uploads(self, bucket: S3Options) -> int:
+        """How many multipart uploads of a bucket are unfinished."""
+        url, query = f"{self.url}/{bucket.bucket}", canonical_query({"uploads": ""})
+        headers = sign(Keys(_KEY, _SECRET), bucket.region, "GET", url, query, datetime.now(UTC))
+        with urllib.request.urlopen(urllib.request.Request(f"{url}?{query}", headers=headers), timeout=30) as answer:
+            found: int = answer.read().count(b"<UploadId>")
+            return found
 
     def _answers(self) -> bool:
         try:
