@@ -1,6 +1,6 @@
 """Runs of the built-in agent: sessions, what a run was asked for, its messages, credentials, remembered verdicts."""
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, true
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, false
 
 from pagegate.storage.schema.columns import Id, Json, Ms, created_at, metadata, numbered_table, one_of, ref
 
@@ -57,7 +57,7 @@ ai_model_credentials = numbered_table(
     Column("secret", Text, nullable=False),
     created_at(),
     Column("image_model", Text),
-    Column("image_keys_honoured", Boolean, nullable=False, server_default=true()),
+    Column("image_keys_honoured", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user_id", "name"),
 )
 

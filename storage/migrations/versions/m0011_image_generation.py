@@ -64,7 +64,7 @@ def upgrade() -> None:
     _add_jobs()
     credentials = "ai_model_credentials"
     op.add_column(credentials, sa.Column("image_model", sa.Text))
-    op.add_column(credentials, sa.Column("image_keys_honoured", sa.Boolean, server_default=sa.true(), nullable=False))
+    op.add_column(credentials, sa.Column("image_keys_honoured", sa.Boolean, server_default=sa.false(), nullable=False))
 
 
 def _add_jobs() -> None:
