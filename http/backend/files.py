@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import re
 import tempfile
-import unicodedata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,38 +17,10 @@ from urllib.parse import quote
 from aiohttp import web
 
 from pagegate.http.backend.errors import ApiError
+from pagegate.storage.asset_names import MEDIA_TYPES, AssetNameInvalid, asset_name
 from pagegate.storage.objects import Objects
 
-NAME_BYTES_MAX = 200
-
-# What may be uploaded, by ending. Nothing that a browser would run as a page of its own.
-MEDIA_TYPES: dict[str, str] = {
-    ".avif": "image/avif",
-    ".gif": "image/gif",
-    ".ico": "image/x-icon",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".webp": "image/webp",
-    ".otf": "font/otf",
-    ".ttf": "font/ttf",
-    ".woff": "font/woff",
-    ".woff2": "font/woff2",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".wav": "audio/wav",
-    ".mp4": "video/mp4",
-    ".webm": "video/webm",
-    ".csv": "text/csv",
-    ".json": "application/json",
-    ".pdf": "application/pdf",
-    ".txt": "text/plain",
-}
-# These mean something in a path, an import, a query or a shell; a name that is shown and imported needs none of them.
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-_NOT_IN_NAMES = frozenset("/\\?#%\"'`<>|:*\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_NOT_IN_NAMES_CATEGORIES = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
 
 
 @dataclass(frozen=True)
@@ -63,15 +34,10 @@ class Upload:
 
 def file_name(value: str) -> str:
     """A usable file name, in one Unicode form. Raises `ASSET_NAME_INVALID`."""
-    name = unicodedata.normalize("NFC", value)
-    if (
-        not 1 <= len(name.encode(errors="replace")) <= NAME_BYTES_MAX
-        or name != name.strip()
-        or name.startswith(".")
-        or any(char in _NOT_IN_NAMES or unicodedata.category(char) in _NOT_IN_NAMES_CATEGORIES for char in name)
-    ):
-        raise ApiError("ASSET_NAME_INVALID")
-    return name
+    try:
+        return asset_name(value)
+    except AssetNameInvalid:
+        raise ApiError("ASSET_NAME_INVALID") from None
 
 
 def media_type_of(name: str) -> str:
