@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
+from pagegate.actors.jobs.asset_ratio_scan import AssetsChanged, ScanLimits
 from pagegate.actors.jobs.page_check import CheckLimits
 from pagegate.actors.queues.queue import JobsSubmitted
 from pagegate.actors.queues.worker_state import LeaseTimes
@@ -46,6 +47,11 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
         mutation_concurrency=settings.ai_page_mutation_concurrency,
         screenshot_concurrency=settings.page_screenshot_concurrency,
         screenshot_active_jobs_max=settings.page_screenshot_max_active_jobs,
+        ratio_concurrency=settings.asset_ratio_backfill_concurrency,
+        ratio_scan=ScanLimits(
+            active_jobs_max=settings.asset_ratio_backfill_max_active_jobs,
+            period_s=settings.asset_ratio_backfill_scan_seconds,
+        ),
         lease=LeaseTimes(settings.durable_job_lease_seconds, settings.durable_job_heartbeat_seconds),
         run_limits=RunLimits(
             active_jobs_max=settings.ai_page_mutation_max_active_jobs,
@@ -148,6 +154,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             screenshot_feed=system.screenshot_feed,
             wake_screenshots=lambda: system.screenshot_queue.tell(JobsSubmitted()),
             wake_builds=lambda: system.builds.tell(JobsSubmitted()),
+            wake_ratios=lambda: system.ratio_scan.tell(AssetsChanged()),
             sites_url=options.preview_url,
             limits=ApiLimits(
                 batch_size_max=settings.ai_page_mutation_max_batch_size,

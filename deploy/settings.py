@@ -118,6 +118,9 @@ class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
     page_screenshot_concurrency: Count = 1
     page_screenshot_max_active_jobs: Count = 256
     page_screenshot_max_group_size: Count = 64
+    asset_ratio_backfill_concurrency: Count = 1
+    asset_ratio_backfill_max_active_jobs: Count = 64
+    asset_ratio_backfill_scan_seconds: Seconds = 60
     project_build_artifact_max_bytes: Bytes = 512 * 1024 * 1024
     project_build_total_deadline_seconds: Seconds = 3600
     durable_job_lease_seconds: Seconds = 60

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from pagegate.storage import external, hints, jobs, runs, schema, screenshots
+from pagegate.storage import asset_ratios, external, hints, jobs, runs, schema, screenshots
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import JobNotFound
 from pagegate.storage.runs import JobQueueFull
@@ -81,6 +81,8 @@ async def retry_failed_job(
         raise JobAlreadyRetried(f"The job was retried as job {later.id}, which is {later.status}.")
     if kind == screenshots.PAGE_SCREENSHOT and (twin := await screenshots.find_live_twin(tx, failed.capture_key)):
         raise JobAlreadyRetried(f"The same screenshot is being taken by job {twin}.")
+    if kind == asset_ratios.ASSET_RATIO_BACKFILL and (twin := await asset_ratios.find_live_twin(tx, failed.asset_id)):
+        raise JobAlreadyRetried(f"The same file is being measured by job {twin}.")
     active = await jobs.count_active(tx, kind)
     if active >= active_jobs_max:
         raise JobQueueFull(f"{active} jobs are live; one more would be over {active_jobs_max}")

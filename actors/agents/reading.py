@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pagegate.storage import pages, tool_calls
-from pagegate.storage.assets import list_assets
+from pagegate.storage.assets import AssetVersion, list_assets
 from pagegate.storage.components import load_component_sources
 from pagegate.storage.engine import Tx
 from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable
@@ -50,10 +50,7 @@ async def get_page_content(tx: Tx, project_id: int, page_code: str) -> dict[str,
 async def list_workspace_components(tx: Tx, project_id: int) -> dict[str, Any]:
     components = await load_component_sources(tx, project_id)
     found = [{"import": f"@components/{name}", "source": source} for name, (_, source) in sorted(components.items())]
-    assets = [
-        {"import": f"@assets/{asset.stored.name}", "media_type": asset.stored.media_type}
-        for asset in await list_assets(tx, project_id)
-    ]
+    assets = [_told_asset(asset) for asset in await list_assets(tx, project_id)]
     return {"components": found, "assets": assets}
 
 
@@ -104,6 +101,14 @@ def told_to_model(result: Mapping[str, Any] | None, state: str) -> dict[str, Any
     if "next" not in said:
         said["next"] = said.pop("hint", "") or ("" if saved else "Nothing was saved by this call.")
     return {"saved": saved, **said}
+
+
+def _told_asset(asset: AssetVersion) -> dict[str, Any]:
+    """With its size where it is known (V9): a model that knows the ratio need not guess a box for a picture."""
+    told = {"import": f"@assets/{asset.stored.name}", "media_type": asset.stored.media_type}
+    if asset.size is None:
+        return told
+    return {**told, "width_px": asset.size.width_px, "height_px": asset.size.height_px, "ratio": asset.size.ratio}
 
 
 def _is_about(call: tool_calls.ToolCall, page_code: str) -> bool:

@@ -25,6 +25,8 @@ from pagegate.actors.agents.external_tasks import BatchesMayBeReady
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.jobs.asset_ratio import AssetRatio
+from pagegate.actors.jobs.asset_ratio_scan import AssetRatioScan, RatioJobEnded, ScanLimits
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.jobs.page_picture import PagePictures
@@ -55,7 +57,7 @@ from pagegate.actors.webhooks import Webhooks
 from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
-from pagegate.storage import builds, lanes
+from pagegate.storage import asset_ratios, builds, lanes
 from pagegate.storage.engine import Clock, Database, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
@@ -94,6 +96,8 @@ class BackendOptions:
     screenshot_concurrency: int = 1
     screenshot_active_jobs_max: int = 256
     build_active_jobs_max: int = 16
+    ratio_concurrency: int = 1
+    ratio_scan: ScanLimits = field(default_factory=ScanLimits)
     infra_failures_max: int = 10
     lease_losses_max: int = 3
     lease: LeaseTimes = field(default_factory=LeaseTimes)
@@ -180,6 +184,7 @@ class BackendSystem:
         self.queue = self._start_queue(mutation, options.mutation_concurrency)
         self.screenshot_queue = self._start_queue(screenshot, options.screenshot_concurrency)
         pictures.on_ordered = lambda: self.screenshot_queue.tell(JobsSubmitted())
+        self.ratio_queue = self._start_ratios()
         # Runs first at the stop: everything below still works while running jobs converge.
         self._stack.push_async_callback(self.drain)
         self.builds = self._start_builds(session)
@@ -187,6 +192,7 @@ class BackendSystem:
             mutation.name: self.queue,
             screenshot.name: self.screenshot_queue,
             builds.PROJECT_BUILD: self.builds,
+            asset_ratios.ASSET_RATIO_BACKFILL: self.ratio_queue,
         }
         webhooks = Webhooks.start(
             self.db, self.agents.models.secrets, self.webhook_addresses, self.owner, observe=self.metrics.told_webhook
@@ -197,7 +203,7 @@ class BackendSystem:
         self.agent_runs = self._started(
             AgentRuns.start(
                 self.db,
-                self.queue,
+                queues,
                 self.feed,
                 options.run_limits,
                 owner=self.owner,
@@ -209,7 +215,11 @@ class BackendSystem:
         limits = RetryLimits(
             options.run_limits.active_jobs_max,
             options.run_limits.job_deadline_s,
-            {screenshot.name: options.screenshot_active_jobs_max, builds.PROJECT_BUILD: options.build_active_jobs_max},
+            {
+                screenshot.name: options.screenshot_active_jobs_max,
+                builds.PROJECT_BUILD: options.build_active_jobs_max,
+                asset_ratios.ASSET_RATIO_BACKFILL: options.ratio_scan.active_jobs_max,
+            },
         )
         self.job_control = self._started(
             JobControl.start(self.db, queues, limits, on_news=self.feed.publish, on_end=hint_external)
@@ -218,10 +228,11 @@ class BackendSystem:
     async def drain(self) -> None:
         """Stop claiming, screenshots first, and let running jobs end within the grace time (Q10, S6)."""
         grace = Drain(self.options.drain_grace_s)
+        ratios = asyncio.create_task(ask(self.ratio_queue, grace))
         screenshots = asyncio.create_task(ask(self.screenshot_queue, grace))
         await asyncio.sleep(0)  # the message is on its way
         await ask(self.screenshot_queue, GetQueueState())  # answered after it: no screenshot is claimed any more
-        await asyncio.gather(screenshots, ask(self.queue, grace))
+        await asyncio.gather(screenshots, ratios, ask(self.queue, grace))
 
     async def _open_storage(self) -> None:
         options = self.options
@@ -292,6 +303,18 @@ class BackendSystem:
             )
         )
         return started
+
+    def _start_ratios(self) -> pykka.ActorRef[JobQueue]:
+        """The scan first: while the lane drains, its jobs still tell the scan of their ends."""
+
+        def wake() -> None:
+            if self.ratio_queue.is_alive():
+                self.ratio_queue.tell(JobsSubmitted())
+
+        scan = self._started(AssetRatioScan.start(self.db, wake, self.options.ratio_scan))
+        self.ratio_scan: pykka.ActorRef[AssetRatioScan] = scan
+        kind = AssetRatio(self.db, self.objects, self.admission, on_end=lambda: scan.tell(RatioJobEnded()))
+        return self._start_queue(kind, self.options.ratio_concurrency)
 
     def _start_queue(self, kind: JobKind, concurrency: int) -> pykka.ActorRef[JobQueue]:
         options = self.options

@@ -1,26 +1,31 @@
 """The files of a project over HTTP (D1, D3, X4): pages use them as `@assets/<name>`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
+from pagegate.actors.jobs.asset_ratio import read_answer
+from pagegate.actors.queues.kinds import TryLater
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
-from pagegate.http.backend.files import MEDIA_TYPES, file_name, media_type_of, receive, send_object
+from pagegate.http.backend.files import file_name, media_type_of, receive, send_object
 from pagegate.http.backend.light import run_light
 from pagegate.http.backend.models import Id, Params, ProjectParams, Shown, TimeMs
 from pagegate.http.backend.parts import BackendParts
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.storage import assets as storage
+from pagegate.storage.asset_names import MEDIA_TYPES
 from pagegate.storage.objects import ObjectMissing, StoredAsset, asset_key
 
 assets = Noun("assets")
 
-_SIZE = TypeAdapter(storage.AssetSize)
 _MEASURE_WAIT_S = 15.0  # an upload is not kept waiting for longer; the file is measured later
+_LATER_HINT = "The file is saved, and it is measured by itself as soon as that can be done."
 _CHUNK_BYTES = 256 * 1024
 
 
@@ -30,7 +35,9 @@ class AssetParams(Params):
 
 
 class Unmeasured(Shown):
-    code: str = Field(description="ASSET_…: something is wrong with the file. RUNTIME_…: measuring it failed.")
+    code: str = Field(
+        description="ASSET_…: something is wrong with the file. Else measuring it failed, and is retried."
+    )
     message: str
     hint: str
 
@@ -43,12 +50,15 @@ class AssetView(Shown):
     sha256: str
     width_px: int | None = Field(description="As a browser shows it; null: it has no size, or was not measured yet.")
     height_px: int | None
+    ratio: float | None = Field(description="Width by height, finer than the whole pixels where the file tells more.")
+    unmeasured: Unmeasured | None = Field(
+        description="Why a picture or video has no size; null while it waits to be measured."
+    )
     updated_at_ms: TimeMs
 
 
 class SavedAsset(AssetView):
     added: bool = Field(description="False when the bytes are the current version's: nothing was written.")
-    unmeasured: Unmeasured | None = Field(description="Why a picture or video has no size; it is saved all the same.")
 
 
 class AssetList(Shown):
@@ -89,11 +99,16 @@ async def put_asset(call: Call[AssetParams, Nothing]) -> SavedAsset:
     async with receive(call.request, bytes_max=limits.asset_bytes_max, wait_s=limits.upload_wait_s) as upload:
         stored = StoredAsset(name, media_type, upload.sha256, upload.size_bytes, asset_key(project.id, upload.sha256))
         await call.parts.objects.put(stored.key, upload.file)
-        size, unmeasured = await _measured(call.parts, media_type, upload.file)
+        measured = await _measured(call.parts, media_type, upload.file)
     async with call.parts.db.write() as tx:
         await project_of(tx, call.user, project.id, need="editor")  # again: an upload may take minutes
-        version, added = await storage.put_asset(tx, project.id, stored, call.user.user_id, size)
-    return SavedAsset(**_view(version).model_dump(), added=added, unmeasured=unmeasured)
+        version, added = await storage.put_asset(
+            tx, project.id, stored, call.user.user_id, measured.size, unmeasured=measured.fault
+        )
+    if measured.later is not None and version.size is None and version.unmeasured is None:
+        call.parts.wake_ratios()  # its row says that it waits; this saves it a period
+        return SavedAsset(**{**_view(version).model_dump(), "unmeasured": measured.later}, added=added)
+    return SavedAsset(**_view(version).model_dump(), added=added)
 
 
 @assets.route(
@@ -138,20 +153,25 @@ async def delete_asset(call: Call[AssetParams, Nothing]) -> Nothing:
     return Nothing()
 
 
-async def _measured(
-    parts: BackendParts, media_type: str, file: Path
-) -> tuple[storage.AssetSize | None, Unmeasured | None]:
+@dataclass(frozen=True)
+class _Measured:
+    """One of the three, or nothing for a file that has no size: `fault` is of the file, `later` of what measures."""
+
+    size: storage.AssetSize | None = None
+    fault: Mapping[str, Any] | None = None
+    later: Unmeasured | None = None
+
+
+async def _measured(parts: BackendParts, media_type: str, file: Path) -> _Measured:
     """The size of a picture or video, or why it has none: no reason to refuse the file (V9)."""
-    if not media_type.startswith(("image/", "video/")):
-        return None, None
+    if not storage.is_measurable(media_type):
+        return _Measured()
     try:
         told = await run_light(parts, "asset-ratio", {"media_type": media_type}, _chunks(file), wait_s=_MEASURE_WAIT_S)
-    except ApiError as error:
-        return None, Unmeasured(code=error.code, message=error.message, hint="Upload the file again to measure it.")
-    if not told.ok:
-        wrong = told.errors[0]
-        return None, Unmeasured(code=wrong.code, message=wrong.message, hint=wrong.hint)
-    return _SIZE.validate_python(told.result), None
+        found = read_answer(told)
+    except (ApiError, TryLater) as error:
+        return _Measured(later=Unmeasured(code=error.code, message=error.message, hint=_LATER_HINT))
+    return _Measured(size=found) if isinstance(found, storage.AssetSize) else _Measured(fault=found.error)
 
 
 async def _chunks(file: Path) -> AsyncIterator[bytes]:
@@ -169,5 +189,7 @@ def _view(asset: storage.AssetVersion) -> AssetView:
         sha256=asset.stored.sha256,
         width_px=asset.size.width_px if asset.size else None,
         height_px=asset.size.height_px if asset.size else None,
+        ratio=asset.size.ratio if asset.size else None,
+        unmeasured=Unmeasured.model_validate(asset.unmeasured) if asset.unmeasured else None,
         updated_at_ms=asset.created_at_ms,
     )

@@ -78,6 +78,7 @@ class BackendParts:
     screenshot_feed: RunFeed = field(default_factory=RunFeed)  # by project
     wake_screenshots: Callable[[], None] = field(default=lambda: None)
     wake_builds: Callable[[], None] = field(default=lambda: None)
+    wake_ratios: Callable[[], None] = field(default=lambda: None)
     webhook_addresses: WebhookAddresses = field(default_factory=WebhookAddresses)
     sites_url: str = ""  # where a browser reaches the sites: another origin than this API's (X6)
 

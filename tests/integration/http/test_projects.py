@@ -140,6 +140,7 @@ async def test_a_file_is_uploaded_downloaded_and_replaced(world: World) -> None:
         "sha256": hashlib.sha256(SVG).hexdigest(),
         "width_px": None,
         "height_px": None,
+        "ratio": None,
         "updated_at_ms": saved.body["updated_at_ms"],
         "added": True,
         "unmeasured": saved.body["unmeasured"],
