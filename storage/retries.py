@@ -41,6 +41,9 @@ _OF_ONE_LIFE = frozenset(
         "created_at_ms",
         "started_at_ms",
         "finished_at_ms",
+        # A retry is a person's word that it may be asked again.
+        "sent_at_ms",
+        "sent_to",
     }
 )
 

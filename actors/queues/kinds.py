@@ -35,12 +35,23 @@ class TryLater(Exception):
     """Infrastructure failed: the job goes back to pending and is tried again after a backoff (R9).
 
     `counts=False` for a full queue or a busy worker: waited for within the job's own deadline, in no budget (Q2).
-    `result` is kept with the job when its budget is used up.
+    `result` is kept with the job when its budget is used up, and `hint` is told then. `wait_s`: the other side wants
+    to be left alone for so long; a job whose deadline comes before that fails at once.
     """
 
-    def __init__(self, code: str, message: str, *, counts: bool = True, result: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        counts: bool = True,
+        result: dict[str, Any] | None = None,
+        hint: str = "",
+        wait_s: float = 0.0,
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message, self.counts, self.result = code, message, counts, result or {}
+        self.hint, self.wait_s = hint, wait_s
 
 
 class JobKind(Protocol):

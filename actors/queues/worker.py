@@ -162,8 +162,9 @@ class JobWorker(Actor):
 
     async def _retry(self, tx: Tx, job: ClaimedJob, error: TryLater) -> None:
         failures = job.row.infra_failures + error.counts
-        delay_ms = int(1000 * (_RETRY.delay_s(failures, self._rnd) if error.counts else _FULL_RETRY_S))
-        said = {"code": error.code, "message": error.message, "hint": _NOT_THE_SOURCE}
+        delay_s = _RETRY.delay_s(failures, self._rnd) if error.counts else _FULL_RETRY_S
+        delay_ms = int(1000 * max(delay_s, error.wait_s))
+        said = {"code": error.code, "message": error.message, "hint": error.hint or _NOT_THE_SOURCE}
         too_late = job.row.deadline_at is not None and await tx.now_ms() + delay_ms > job.row.deadline_at
         if failures > self._infra_failures_max or too_late:
             await jobs.finish_job(tx, job.lease, "fail", result=error.result, error=said)
