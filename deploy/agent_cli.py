@@ -59,19 +59,27 @@ def mcp(
 
 
 def diagnose(
-    run: Annotated[int, typer.Argument(min=1, help="The run's id.")],
+    target: Annotated[
+        str, typer.Argument(metavar="RUN|KIND:JOB", help="A run's id, or a job: build:7, page:7, image:7, …")
+    ],
     as_json: AsJson = False,
     url: Url = None,
     token: Token = None,
     data: Data = Path("data"),
 ) -> None:
-    """Show everything known of a run: state, events, calls, jobs with their leases. Changes nothing.
+    """Show everything known of a run or of a job: state, leases, steps, errors, and what follows. Changes nothing.
 
-    Exit code 1 for a run that does not exist.
+    Exit code 1 for one that does not exist.
     """
-    from pagegate.deploy.diagnose import diagnose_run
+    from pagegate.deploy.diagnose import BadTarget
+    from pagegate.deploy.diagnose import diagnose as show
 
-    raise typer.Exit(diagnose_run(run, _server(url, token, data), as_json=as_json))
+    try:
+        code = show(target, _server(url, token, data), as_json=as_json)
+    except BadTarget as bad:
+        typer.echo(f"pagegate diagnose: {bad}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(code)
 
 
 @secrets_app.command("rewrap")

@@ -1,9 +1,13 @@
-"""`pagegate diagnose RUN` and `pagegate secrets rewrap`, over HTTP to a running server (A8, K7, O8). Owns the words."""
+"""`pagegate diagnose RUN|KIND:JOB` and `pagegate secrets rewrap`, over HTTP to a running server (A8, Q11, K7, O8).
+
+Owns the words. Nothing is concluded here: what follows from the rows is the server's to say.
+"""
 
 import json
 import sys
 import time
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +16,44 @@ from rich.text import Text
 from pagegate.deploy.client import Api
 from pagegate.deploy.report import console_of
 from pagegate.deploy.talking import Server, talk
+
+# What a person calls a kind of job; a lane's own name will do too.
+KINDS = {
+    "page": "ai_page_mutation_jobs",
+    "component": "component_mutation_jobs",
+    "image": "image_generation_jobs",
+    "screenshot": "page_screenshot_jobs",
+    "build": "project_build_jobs",
+    "ratio": "asset_ratio_backfill_jobs",
+}
+
+
+class BadTarget(Exception):
+    """What was named is neither a run nor a job."""
+
+
+def diagnose(target: str, server: Server, *, as_json: bool) -> int:
+    """Everything known of a run (`7`, `run:7`) or of a job (`build:7`); 1 for an unknown one. Raises `BadTarget`."""
+    kind, colon, number = target.rpartition(":")
+    if not number.isascii() or not number.isdecimal() or int(number) < 1 or (colon and not kind):
+        raise BadTarget(f"{target!r}: name a run by its id, or a job as KIND:ID, KIND being one of {', '.join(KINDS)}")
+    if kind in {"", "run"}:
+        return diagnose_run(int(number), server, as_json=as_json)
+    return diagnose_job(KINDS.get(kind, kind), int(number), server, as_json=as_json)
+
+
+def diagnose_job(lane: str, job_id: int, server: Server, *, as_json: bool) -> int:
+    """Everything known of a job of any kind; 1 for an unknown one."""
+
+    async def show(api: Api) -> int:
+        found = await api.call("GET", f"/jobs/{quote(lane, safe='')}/{job_id}/diagnosis")
+        if as_json:
+            sys.stdout.write(json.dumps(found, ensure_ascii=True) + "\n")
+        else:
+            _show_job(console_of(sys.stdout), found)
+        return 0
+
+    return talk("diagnose", server, show)
 
 
 def diagnose_run(run_id: int, server: Server, *, as_json: bool) -> int:
@@ -75,6 +117,36 @@ def _show(console: Console, found: dict[str, Any]) -> None:
         data = json.dumps(event["data"], ensure_ascii=False)
         shown = data if len(data) <= 160 else data[:160] + " …"
         console.print(f"  {event['index']:>4}  {event['kind']:<14} {shown}", markup=False, soft_wrap=True)
+
+
+def _show_job(console: Console, found: dict[str, Any]) -> None:
+    job, now_ms = found["job"], found["now_ms"]
+    console.print(Text(f"{job['lane']} {job['id']}: {job['status']}, attempt {job['attempt']}", style="bold"))
+    for line in found["says"]:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+    facts = {
+        "project": job["project_id"],
+        "run": job["run_id"],
+        "retry of": job["retry_of"],
+        "worker": job["worker_id"],
+        "lease": _lease(now_ms, job),
+        "last heartbeat": _ago(now_ms, found["heartbeat_at_ms"]),
+        "lost leases": job["lease_losses"] or None,
+        "infrastructure failures": job["infra_failures"] or None,
+        "step": found["step"],
+        **{name.replace("_", " "): value for name, value in found["facts"].items()},
+        "made": ", ".join(f"{name} {value}" for name, value in found["made"].items()) or None,
+        "created": _ago(now_ms, job["created_at_ms"]),
+        "started": _ago(now_ms, job["started_at_ms"]),
+        "ended": _ago(now_ms, job["finished_at_ms"]),
+    }
+    for name, value in facts.items():
+        if value not in {None, "-"}:
+            console.print(f"  {name}: {value}", markup=False, soft_wrap=True)
+    if found["log"]:
+        console.print("\nlog", style="bold")
+        for line in found["log"]:
+            console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 def _batch(now_ms: int, batch: dict[str, Any]) -> list[str]:

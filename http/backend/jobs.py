@@ -91,14 +91,14 @@ async def list_jobs(call: Call[ListParams, Nothing]) -> JobList:
         )
     page = found[: wanted.limit]
     more = len(found) > len(page)
-    return JobList(jobs=[_view(job, call.user) for job in page], next_before=page[-1].id if more else None)
+    return JobList(jobs=[view_of(job, call.user) for job in page], next_before=page[-1].id if more else None)
 
 
 @jobs.route("GET", "/jobs/{lane}/{job_id}", refusals=["LANE_NOT_FOUND", "JOB_NOT_FOUND"])
 async def get_job(call: Call[JobParams, Nothing]) -> JobView:
     """One job."""
     async with call.parts.db.read() as tx:
-        return _view(await _job_of(tx, call, write=False), call.user)
+        return view_of(await job_of(tx, call, write=False), call.user)
 
 
 @jobs.route(
@@ -109,10 +109,10 @@ async def get_job(call: Call[JobParams, Nothing]) -> JobView:
 async def cancel_job(call: Call[JobParams, Nothing]) -> JobView:
     """Cancel a job: a pending one ends now, a running one soon; one that has ended stays as it is."""
     async with call.parts.db.read() as tx:
-        job = await _job_of(tx, call, write=True)
+        job = await job_of(tx, call, write=True)
     await call.ask_jobs(CancelOneJob(job.kind, job.id, call.user.user_id))
     async with call.parts.db.read() as tx:
-        return _view(await lane_views.get_job_view(tx, job.kind, job.id), call.user)
+        return view_of(await lane_views.get_job_view(tx, job.kind, job.id), call.user)
 
 
 @jobs.route(
@@ -133,10 +133,10 @@ async def cancel_job(call: Call[JobParams, Nothing]) -> JobView:
 async def retry_job(call: Call[JobParams, Nothing]) -> JobView:
     """Retry a failed job as a new one, as long as nobody was told of its failure; answers the new job."""
     async with call.parts.db.read() as tx:
-        job = await _job_of(tx, call, write=True)
+        job = await job_of(tx, call, write=True)
     new_id = await call.ask_jobs(RetryFailedJob(job.kind, job.id, call.user.user_id))
     async with call.parts.db.read() as tx:
-        return _view(await lane_views.get_job_view(tx, job.kind, new_id), call.user)
+        return view_of(await lane_views.get_job_view(tx, job.kind, new_id), call.user)
 
 
 async def _workspaces(tx: Tx, caller: Caller) -> list[int] | None:
@@ -144,7 +144,7 @@ async def _workspaces(tx: Tx, caller: Caller) -> list[int] | None:
     return None if caller.is_admin else [workspace.id for workspace in await list_workspaces(tx, caller.user_id)]
 
 
-async def _job_of(tx: Tx, call: Call[JobParams, Nothing], *, write: bool) -> lane_views.JobView:
+async def job_of(tx: Tx, call: Call[JobParams, Nothing], *, write: bool) -> lane_views.JobView:
     """The job, if the caller may do this with it. Raises 404 for strangers, 403 below the role."""
     try:
         job = await lane_views.get_job_view(tx, known(call.params.lane), call.params.job_id)
@@ -160,7 +160,7 @@ async def _job_of(tx: Tx, call: Call[JobParams, Nothing], *, write: bool) -> lan
     return job
 
 
-def _view(job: lane_views.JobView, caller: Caller) -> JobView:
+def view_of(job: lane_views.JobView, caller: Caller) -> JobView:
     error = None if job.error is None else JobErrorView(**{name: str(job.error.get(name, "")) for name in _ERROR})
     return JobView(
         **{name: getattr(job, name) for name in JobView.model_fields if name not in _MADE_HERE},
