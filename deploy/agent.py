@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from pagegate.actors.agents.tools import TOOLS, subject_of
 from pagegate.deploy.client import Api
 from pagegate.deploy.report import COLOURS, console_of
 from pagegate.deploy.talking import Server, talk
@@ -69,20 +70,21 @@ def line_of(event: dict[str, Any]) -> Text | None:
     match event["kind"]:
         case "model.text":
             return _line("model", said["text"].strip(), "")
-        case "tool.called" if said["tool_name"] not in {"create_project_page", "apply_page_edits"}:
+        case "tool.called" if said["tool_name"] not in TOOLS:
             return _line("looks", said["tool_name"], "dim")
         case "run.submitted":
-            pages = ", ".join(call["page_code"] or call["tool_name"] for call in said["calls"])
-            return _line("submits", pages, "")
+            subjects = ", ".join(subject_of(call) or call["tool_name"] for call in said["calls"])
+            return _line("submits", subjects, "")
         case "tool.progress" if said["stage"] == "waiting":
-            return _line("waits", f"{said['page_code']}: {said['code']}, attempt {said['attempt']}", "magenta")
+            return _line("waits", f"{subject_of(said)}: {said['code']}, attempt {said['attempt']}", "magenta")
         case "tool.progress" if said["attempt"] == 1:
-            return _line("checks", f"{said['page_code']}: {said['stage']}", "dim")
+            return _line("checks", f"{subject_of(said)}: {said['stage']}", "dim")
         case "tool.ended":
             status = said.get("status", said["end"])
             saved = f"saved as version {said['version']}" if "version" in said else "not saved"
             why = said.get("summary") or said.get("code", "") if status != "passed" else ""
-            return _line("verdict", f"{said['page_code']}: {status}, {saved}. {why}".strip(), COLOURS.get(status, ""))
+            words = f"{subject_of(said)}: {status}, {saved}. {why}".strip()
+            return _line("verdict", words, COLOURS.get(status, ""))
         case "run.resumed":
             return _line("resumes", f"with all verdicts (generation {said['generation']})", "dim")
         case "run.failed":
@@ -93,11 +95,11 @@ def line_of(event: dict[str, Any]) -> Text | None:
 
 
 def left_unsaved(run: dict[str, Any]) -> list[str]:
-    """The pages whose last submission was not saved. Pure."""
+    """The pages, components and the like whose last submission was not saved. Pure."""
     last = {}
     for call in run["calls"]:
-        last[(call["result"] or {}).get("page_code") or call["call_id"]] = call["status"]
-    return [page for page, status in last.items() if status != "succeeded"]
+        last[subject_of(call["result"] or {}) or call["call_id"]] = call["status"]
+    return [subject for subject, status in last.items() if status != "succeeded"]
 
 
 def _introduce(console: Console, started: dict[str, Any], project_id: int) -> None:

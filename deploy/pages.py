@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic_core import PydanticCustomError
 
-from pagegate.actors.agents.tools import source_text
+from pagegate.actors.agents.arguments import source_text
 from pagegate.actors.jobs.snapshot import Snapshot, take_snapshot
 from pagegate.deploy.settings import PAGE_SOURCE_BYTES_MAX
 from pagegate.runtime.contract import (

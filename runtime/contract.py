@@ -21,6 +21,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 Framework = Literal["vue", "react"]
 FRAMEWORK_OF_SUFFIX: dict[str, Framework] = {".vue": "vue", ".tsx": "react"}
 
+
+def framework_of(path: str) -> Framework:
+    """The framework of a logical path, or of a file's name with its ending."""
+    return FRAMEWORK_OF_SUFFIX[path[-4:]]
+
+
+
 Lane = Literal["check", "build", "light"]  # V1
 
 MODULE_BATCH_PATHS_MAX = 128  # V7

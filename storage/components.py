@@ -4,6 +4,7 @@ Owns the tables `components` and `component_versions`. A saved version is never 
 versions it was checked with, so a component saved later changes no saved page (D4).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,10 @@ from pagegate.storage.upsert import insert_unless_there
 
 @dataclass(frozen=True)
 class ComponentVersion:
-    """One version of a component. `name` has its ending: `StatTile.vue`."""
+    """One version of a component. `name` has its ending: `StatTile.vue`.
+
+    `contract`: what its check found that it takes and offers; None for a version that was saved without one.
+    """
 
     id: int
     name: str
@@ -24,6 +28,7 @@ class ComponentVersion:
     source: str
     created_by: int
     created_at_ms: int
+    contract: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,12 @@ async def list_components(tx: Tx, project_id: int) -> list[ComponentEntry]:
     """The components of a project, by name."""
     rows = await tx.execute(_current().where(components.c.project_id == project_id).order_by(components.c.name))
     return [ComponentEntry(row.name, row.number, len(row.source.encode()), row.created_at_ms) for row in rows]
+
+
+async def list_current_components(tx: Tx, project_id: int) -> list[ComponentVersion]:
+    """The current version of every component of a project, by name."""
+    rows = await tx.execute(_current().where(components.c.project_id == project_id).order_by(components.c.name))
+    return [_version(row) for row in rows]
 
 
 async def find_component(tx: Tx, project_id: int, name: str) -> ComponentVersion | None:
@@ -135,4 +146,4 @@ def _current() -> Select[Any]:
 
 
 def _version(row: Row[Any]) -> ComponentVersion:
-    return ComponentVersion(row.id, row.name, row.number, row.source, row.created_by, row.created_at_ms)
+    return ComponentVersion(row.id, row.name, row.number, row.source, row.created_by, row.created_at_ms, row.contract)

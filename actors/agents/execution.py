@@ -22,8 +22,8 @@ from pagegate.actors.agents.brain import Answer, Asked, Brain, DeferredCall, Run
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.agents.reading import told_to_model
-from pagegate.actors.agents.submissions import PARSED, prepare_calls, refusal
-from pagegate.actors.agents.tools import ToolCallsRefused, parse_tool_call, refuse_step
+from pagegate.actors.agents.submissions import prepare_calls, refusal
+from pagegate.actors.agents.tools import AnyToolCall, ToolCallsRefused, parse_tool_call, refuse_step
 from pagegate.storage import external, interrupted_runs, lease, runs, sessions
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 from pagegate.storage.external import ClaimedBatch
@@ -149,8 +149,8 @@ class Execution:
             raise RunEnds("AI_HISTORY_UNREADABLE", "The history of this run has no call that waits.", hint)
         ended = await external.list_results(tx, batch.batch_id)
         calls = await runs.list_tool_calls(tx, batch.run_id)
-        pages = {call.call_id: {"page_code": call.page_code} for call in calls if call.page_code}
-        told = {one.call_id: pages.get(one.call_id, {}) | told_to_model(one.result, one.state) for one in ended}
+        about = {call.call_id: dict(call.about) for call in calls}
+        told = {one.call_id: about.get(one.call_id, {}) | told_to_model(one.result, one.state) for one in ended}
         if _refusals(calls) >= self._limits.repair_budget:
             told = {call_id: one if one["saved"] else {**one, "next": _BUDGET_NEXT} for call_id, one in told.items()}
         found = history.results_by_model_id(pending, told, batch.run_step)
@@ -196,6 +196,7 @@ class Execution:
                 skip_visual_verification=question.skip_visual_verification,
                 job_deadline_ms=int(self._run_limits.job_deadline_s * 1000),
                 active_jobs_max=self._run_limits.active_jobs_max,
+                active_jobs_max_of=self._run_limits.active_jobs_max_of,
                 batch_size_max=len(calls),  # too many are told call by call, in `_calls`
             ),
         )
@@ -205,7 +206,7 @@ class Execution:
     ) -> list[CallSubmission]:
         """The calls as rows, in order; those that cannot be accepted as refusals, so that the model hears why."""
         found: dict[str, CallSubmission] = {}
-        parsed: list[PARSED] = []
+        parsed: list[AnyToolCall] = []
         order: list[str] = []
         for call in made:
             call_id = history.stored_call_id(call.call_id, run_step, taken)
@@ -215,15 +216,15 @@ class Execution:
                 self._refuse_alone(one, len(made))
                 parsed.append(one)
             except ToolCallsRefused as error:
-                told = refusal(error.code, error.message, error.hint, "")
+                told = refusal(error.code, error.message, error.hint, {})
                 found[call_id] = CallSubmission(call_id, call.tool, call.arguments, refused=told)
             except ValidationError:
-                told = refusal("TOOL_ARGUMENTS_INVALID", "The arguments do not fit the tool.", "Correct them.", "")
+                told = refusal("TOOL_ARGUMENTS_INVALID", "The arguments do not fit the tool.", "Correct them.", {})
                 found[call_id] = CallSubmission(call_id, call.tool, call.arguments, refused=told)
         found |= {one.call_id: one for one in await prepare_calls(tx, question.asked.project_id, parsed)}
         return [found[call_id] for call_id in order]
 
-    def _refuse_alone(self, call: PARSED, calls: int) -> None:
+    def _refuse_alone(self, call: AnyToolCall, calls: int) -> None:
         if calls > self._run_limits.batch_size_max:
             message = f"{calls} calls in one step, {self._run_limits.batch_size_max} are allowed."
             raise ToolCallsRefused("AI_PAGE_MUTATION_BATCH_TOO_LARGE", message, "Send fewer in one step.")

@@ -1,6 +1,7 @@
 """How much runs may ask for (Q9, A7, A11): counts, bytes, seconds."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -8,6 +9,7 @@ class RunLimits:
     """Q9. A job that has not ended within its deadline is not tried again."""
 
     active_jobs_max: int = 16
+    active_jobs_max_of: Mapping[str, int] = field(default_factory=dict)  # kinds of jobs with another limit
     batch_size_max: int = 16
     source_bytes_max: int = 1024 * 1024
     job_deadline_s: float = 1800.0

@@ -41,7 +41,7 @@ from pagegate.actors.agents.brain import Answer, Asked, DeferredCall, RunEnds, T
 from pagegate.actors.agents.instructions import DOCS, instructions
 from pagegate.actors.agents.models import Models
 from pagegate.actors.agents.providers import end_of, sees, unwrapped
-from pagegate.actors.agents.tools import ApplyPageEdits, CreateProjectPage
+from pagegate.actors.agents.tools import TOOLS
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import LeaseLost
 from pagegate.storage.objects import Objects
@@ -180,8 +180,7 @@ def _tools() -> list[Tool[Place]]:
         Tool(get_page_content, description=DOCS["get_page_content"]),
         Tool(list_workspace_components, description=DOCS["list_workspace_components"]),
         Tool(get_verdict, description=DOCS["get_verdict"]),
-        _deferred("create_project_page", CreateProjectPage),
-        _deferred("apply_page_edits", ApplyPageEdits),
+        *[_deferred(name, arguments) for name, arguments in TOOLS.items()],
     ]
 
 

@@ -7,13 +7,14 @@ words; what a call is about and cannot be found is told as `error` with what to 
 from collections.abc import Mapping
 from typing import Any
 
-from pagegate.storage import pages, tool_calls
+from pagegate.storage import jobs, pages, tool_calls
 from pagegate.storage.assets import AssetVersion, list_assets
-from pagegate.storage.components import load_component_sources
+from pagegate.storage.components import ComponentVersion, find_component, list_current_components
 from pagegate.storage.engine import Tx
 from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable
 
 _NOT_FOR_MODELS = {"picture_key", "timings_ms"}
+_COMPONENT = jobs.SUBJECTS[jobs.COMPONENT_MUTATION]
 
 
 async def list_project_pages(tx: Tx, project_id: int) -> dict[str, Any]:
@@ -48,8 +49,7 @@ async def get_page_content(tx: Tx, project_id: int, page_code: str) -> dict[str,
 
 
 async def list_workspace_components(tx: Tx, project_id: int) -> dict[str, Any]:
-    components = await load_component_sources(tx, project_id)
-    found = [{"import": f"@components/{name}", "source": source} for name, (_, source) in sorted(components.items())]
+    found = [_told_component(one) for one in await list_current_components(tx, project_id)]
     assets = [_told_asset(asset) for asset in await list_assets(tx, project_id)]
     return {"components": found, "assets": assets}
 
@@ -76,6 +76,24 @@ async def get_verdict(tx: Tx, project_id: int, run_id: int | None, page_code: st
         **dict(version.verdict or {}),
         "picture_key": version.picture_key,
     }
+
+
+async def get_component_verdict(tx: Tx, project_id: int, run_id: int | None, name: str) -> dict[str, Any]:
+    """What the gate last said of a component: in this run if it was checked here, else of its current version."""
+    if run_id is not None:
+        calls = [call for call in await tool_calls.list_tool_calls(tx, run_id) if call.about == {_COMPONENT: name}]
+        if calls and calls[-1].result is None:
+            return {_COMPONENT: name, "status": "pending", "next": "Its check has not ended; ask again in a moment."}
+        if calls:
+            return {_COMPONENT: name, **dict(calls[-1].result or {})}
+    version = await find_component(tx, project_id, name)
+    if version is None:
+        return {
+            "error": "COMPONENT_NOT_FOUND",
+            "message": f"The project has no component {name!r}.",
+            "next": "list_workspace_components names the components there are.",
+        }
+    return {_COMPONENT: name, "status": "passed" if version.contract else "unchecked", **_told_component(version)}
 
 
 async def picture_of(objects: Objects, verdict: Mapping[str, Any]) -> bytes | None:
@@ -109,6 +127,16 @@ def _told_asset(asset: AssetVersion) -> dict[str, Any]:
     if asset.size is None:
         return told
     return {**told, "width_px": asset.size.width_px, "height_px": asset.size.height_px, "ratio": asset.size.ratio}
+
+
+def _told_component(version: ComponentVersion) -> dict[str, Any]:
+    """`contract` is null for a component that was saved without a check."""
+    return {
+        "import": f"@components/{version.name}",
+        "version": version.number,
+        "contract": version.contract,
+        "source": version.source,
+    }
 
 
 def _is_about(call: tool_calls.ToolCall, page_code: str) -> bool:

@@ -20,7 +20,7 @@ from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.history import prompt_message
 from pagegate.actors.agents.limits import RunLimits
 from pagegate.actors.agents.submissions import prepare_calls
-from pagegate.actors.agents.tools import ApplyPageEditsCall, CreateProjectPageCall, refuse_step, request_digest
+from pagegate.actors.agents.tools import AnyToolCall, refuse_step, request_digest
 from pagegate.actors.kernel import Actor, Asks
 from pagegate.actors.queues.queue import CancelHint, JobsSubmitted
 from pagegate.storage import runs, sessions
@@ -33,8 +33,6 @@ from pagegate.storage.transitions import RUN, RunState
 __all__ = ["AgentRuns", "CancelRun", "RetryRun", "RunLimits", "RunStarted", "StartAgentRun", "StartApiRun"]
 
 _NOTE = "\n\n(An earlier attempt at this was cut short: "
-
-ToolCall = CreateProjectPageCall | ApplyPageEditsCall
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class StartApiRun(Asks[RunStarted]):
 
     user_id: int
     project_id: int
-    calls: tuple[ToolCall, ...]
+    calls: tuple[AnyToolCall, ...]
     idempotency_key: str | None = None
     skip_visual_verification: bool = False
 
@@ -119,12 +117,13 @@ class AlreadyWrote(Exception):
 
 
 class AgentRuns(Actor):
-    """`background` executes runs of the built-in agent for the process `owner`, `external` resumes them."""
+    """`queues` by kind. `background` executes runs of the built-in agent for the process `owner`, `external` resumes
+    them."""
 
     def __init__(
         self,
         db: Database,
-        queue: pykka.ActorRef[Any],
+        queues: Mapping[str, pykka.ActorRef[Any]],
         feed: RunFeed,
         limits: RunLimits,
         *,
@@ -133,7 +132,7 @@ class AgentRuns(Actor):
         external: pykka.ActorRef[Any] | None = None,
     ) -> None:
         super().__init__()
-        self._db, self._queue, self._feed, self._limits = db, queue, feed, limits
+        self._db, self._queues, self._feed, self._limits = db, queues, feed, limits
         self._owner, self._background, self._external = owner, background, external
 
     async def on_receive(self, message: Any) -> Any:
@@ -155,22 +154,25 @@ class AgentRuns(Actor):
         async with self._db.write() as tx:
             project = await find_project(tx, asked.project_id)
             assert project is not None, "the door has looked the project up"
+            calls = await prepare_calls(tx, project.id, asked.calls)
             submitted = await runs.submit_step(
                 tx,
                 StepSubmission(
                     workspace_id=project.workspace_id,
                     project_id=project.id,
                     user_id=asked.user_id,
-                    calls=await prepare_calls(tx, project.id, asked.calls),
+                    calls=calls,
                     idempotency_key=asked.idempotency_key,
                     request_digest=request_digest(project.id, asked.calls, asked.skip_visual_verification),
                     skip_visual_verification=asked.skip_visual_verification,
                     job_deadline_ms=int(limits.job_deadline_s * 1000),
                     active_jobs_max=limits.active_jobs_max,
+                    active_jobs_max_of=limits.active_jobs_max_of,
                     batch_size_max=limits.batch_size_max,
                 ),
             )
-        self._queue.tell(JobsSubmitted())
+        for kind in {call.kind for call in calls}:
+            self._queues[kind].tell(JobsSubmitted())
         self._feed.publish(submitted.run_id)
         return RunStarted(submitted.run_id, submitted.created)
 
@@ -238,8 +240,8 @@ class AgentRuns(Actor):
             if actor is not None and actor.is_alive():
                 actor.tell(stop)
         for call in calls:
-            if call.job_id is not None and call.status == "pending":
-                self._queue.tell(CancelHint(call.job_id))
+            if call.job_kind is not None and call.job_id is not None and call.status == "pending":
+                self._queues[call.job_kind].tell(CancelHint(call.job_id))
         self._feed.publish(run_id)
         return state
 

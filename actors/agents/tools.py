@@ -1,7 +1,8 @@
 """The tools an agent may call, as data: what a call says and what is wrong with it before anything is written (A2, A9).
 
-Owns the models of `create_project_page` and `apply_page_edits`. Every door parses a step's calls with them, and the job
-that executes a call parses the stored one with them again, so both read the same words the same way.
+Owns the models of the writing tools: of pages (`create_project_page`, `apply_page_edits`) and of components
+(`create_component`, `apply_component_edits`). Every door parses a step's calls with them, and the job that executes a
+call parses the stored one with them again, so both read the same words the same way.
 
 Only what a call shows by itself is decided here. What depends on the state at execution (a stale base, an edit that
 matches nothing or twice, an unknown page) is refused by the job, call by call, so that one bad call does not sink its
@@ -13,21 +14,29 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from pagegate.runtime.contract import Canvas, Framework
+from pagegate.actors.agents.arguments import (
+    BIGGEST_INT,
+    SOURCE_BYTES_MAX,
+    Arguments,
+    CallId,
+    ComponentName,
+    OneLine,
+    PageCode,
+    SearchReplace,
+    SourceText,
+    StorableText,
+    WholeCanvas,
+)
+from pagegate.runtime.contract import Framework
 
-SOURCE_BYTES_MAX = 8 * 1024 * 1024  # UTF-8; whatever PAGE_SOURCE_MAX_BYTES says, which `refuse_step` looks at
 SPEAKER_NOTES_CHARS_MAX = 20_000
 EDITS_MAX = 200
-PAGE_CODE_PATTERN = r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?"
-
-_PAGE_CODE = re.compile(PAGE_CODE_PATTERN)
-_BIGGEST_INT = 2**31 - 1
 
 
 class ToolCallsRefused(Exception):
@@ -36,76 +45,6 @@ class ToolCallsRefused(Exception):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message, self.hint = code, message, hint
-
-
-def storable_text(value: str) -> str:
-    """Text that both databases and UTF-8 can hold. A lone surrogate or a NUL is refused, not repaired."""
-    if "\x00" in value:
-        raise PydanticCustomError("text_nul", "contains a NUL character")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise PydanticCustomError("text_surrogate", "contains half of a surrogate pair") from None
-    return value
-
-
-def one_line(value: str) -> str:
-    """A name or title as people mean it: trimmed, without control characters, not empty."""
-    value = storable_text(value).strip()
-    if not value:
-        raise PydanticCustomError("text_empty", "is empty")
-    if any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in value):
-        raise PydanticCustomError("text_control", "contains a control character or a line break")
-    return value
-
-
-def page_code(value: str) -> str:
-    """A page's stable slug (D2). Error type `PAGE_CODE_INVALID`."""
-    if not _PAGE_CODE.fullmatch(value):
-        raise PydanticCustomError(
-            "PAGE_CODE_INVALID", "is no page code: 1 to 80 of a-z, 0-9 and '-', not beginning or ending with '-'"
-        )
-    return value
-
-
-def source_text(value: str) -> str:
-    """A whole source. Error types `PAGE_SOURCE_EMPTY`, `PAGE_SOURCE_TOO_LARGE`."""
-    value = storable_text(value)
-    if not value.strip():
-        raise PydanticCustomError("PAGE_SOURCE_EMPTY", "is empty; send the whole source")
-    size_bytes = len(value.encode())
-    if size_bytes > SOURCE_BYTES_MAX:
-        raise PydanticCustomError(
-            "PAGE_SOURCE_TOO_LARGE",
-            "has {size_bytes} bytes, {max_bytes} are allowed",
-            {"size_bytes": size_bytes, "max_bytes": SOURCE_BYTES_MAX},
-        )
-    return value
-
-
-def whole_canvas(value: Any) -> Any:
-    """`height_px` must be said, null included: forgetting it would silently make a page of any height."""
-    if isinstance(value, dict) and "width_px" in value and "height_px" not in value:
-        raise PydanticCustomError("canvas_height", "height_px is missing; null lets the page decide its own height")
-    return value
-
-
-WholeCanvas = Annotated[Canvas, BeforeValidator(whole_canvas)]
-StorableText = Annotated[str, AfterValidator(storable_text)]
-OneLine = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
-PageCode = Annotated[
-    str, AfterValidator(page_code), Field(json_schema_extra={"pattern": f"^{PAGE_CODE_PATTERN}$", "maxLength": 80})
-]
-SourceText = Annotated[str, AfterValidator(source_text), Field(json_schema_extra={"minLength": 1})]
-
-
-class Arguments(BaseModel):
-    """A name the tool does not know is refused: a misspelt argument would otherwise be silently without effect.
-
-    Types are strict: a number in quotes is a mistake that is better told than guessed.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class CreateProjectPage(Arguments):
@@ -119,22 +58,14 @@ class CreateProjectPage(Arguments):
     canvas: WholeCanvas | None = Field(default=None, description="The page's own canvas; without it, the project's.")
 
 
-class SearchReplace(Arguments):
-    """One edit: `search` must occur exactly once in the page's source at the time of the edit."""
+class Edits(Arguments):
+    """All edits apply, in order, to `base_version`, or none does."""
 
-    search: Annotated[StorableText, Field(min_length=1)]
-    replace: StorableText
-
-
-class ApplyPageEdits(Arguments):
-    """Edit a page: all edits apply, in order, to `base_version`, or none does."""
-
-    page: PageCode
-    base_version: int = Field(ge=1, le=_BIGGEST_INT)
+    base_version: int = Field(ge=1, le=BIGGEST_INT)
     edits: list[SearchReplace] = Field(min_length=1, max_length=EDITS_MAX)
 
     @model_validator(mode="after")
-    def _bounded(self) -> "ApplyPageEdits":
+    def _bounded(self) -> "Edits":
         size_bytes = sum(len(edit.search.encode()) + len(edit.replace.encode()) for edit in self.edits)
         if size_bytes > SOURCE_BYTES_MAX:
             raise PydanticCustomError(
@@ -145,7 +76,23 @@ class ApplyPageEdits(Arguments):
         return self
 
 
-CallId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:-]+$")]
+class ApplyPageEdits(Edits):
+    """Edit a page."""
+
+    page: PageCode
+
+
+class CreateComponent(Arguments):
+    """Create a component from its whole source; `name` has its ending, which says the framework (D3)."""
+
+    name: ComponentName
+    source: SourceText
+
+
+class ApplyComponentEdits(Edits):
+    """Edit a component."""
+
+    component: ComponentName
 
 
 class CreateProjectPageCall(Arguments):
@@ -160,20 +107,46 @@ class ApplyPageEditsCall(Arguments):
     arguments: ApplyPageEdits
 
 
-ToolCall = Annotated[CreateProjectPageCall | ApplyPageEditsCall, Field(discriminator="tool")]
-TOOL_NAMES = ("create_project_page", "apply_page_edits")
+class CreateComponentCall(Arguments):
+    call_id: CallId
+    tool: Literal["create_component"]
+    arguments: CreateComponent
 
-_TOOL_CALL: TypeAdapter[CreateProjectPageCall | ApplyPageEditsCall] = TypeAdapter(ToolCall)
+
+class ApplyComponentEditsCall(Arguments):
+    call_id: CallId
+    tool: Literal["apply_component_edits"]
+    arguments: ApplyComponentEdits
 
 
-def parse_tool_call(call_id: str, tool: str, arguments: Any) -> CreateProjectPageCall | ApplyPageEditsCall:
+AnyToolCall = CreateProjectPageCall | ApplyPageEditsCall | CreateComponentCall | ApplyComponentEditsCall
+ToolCall = Annotated[AnyToolCall, Field(discriminator="tool")]
+
+# The arguments of each writing tool: what a door shows of it.
+TOOLS: dict[str, type[Arguments]] = {
+    "create_project_page": CreateProjectPage,
+    "apply_page_edits": ApplyPageEdits,
+    "create_component": CreateComponent,
+    "apply_component_edits": ApplyComponentEdits,
+}
+
+# What a call may be about, as events and results name it: the columns of `jobs.SUBJECTS`, without a database.
+SUBJECTS = ("page_code", "component_name", "asset_name")
+
+_TOOL_CALL: TypeAdapter[AnyToolCall] = TypeAdapter(ToolCall)
+
+
+def parse_tool_call(call_id: str, tool: str, arguments: Any) -> AnyToolCall:
     """A stored call as its model. Raises `pydantic.ValidationError`, which for a stored call is a broken invariant."""
     return _TOOL_CALL.validate_python({"call_id": call_id, "tool": tool, "arguments": arguments})
 
 
-def refuse_step(
-    calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall], *, batch_size_max: int, source_bytes_max: int
-) -> None:
+def subject_of(said: Mapping[str, Any]) -> str:
+    """The page's code, the component's name or what else an event or a result is about."""
+    return next((str(said[name]) for name in SUBJECTS if said.get(name)), "")
+
+
+def refuse_step(calls: Sequence[AnyToolCall], *, batch_size_max: int, source_bytes_max: int) -> None:
     """Raises `ToolCallsRefused` when the calls of one step cannot be accepted together (Q9).
 
     Codes: `AI_PAGE_MUTATION_BATCH_TOO_LARGE`, `TOOL_CALL_ID_DUPLICATE`, `PAGE_SOURCE_TOO_LARGE`.
@@ -201,16 +174,14 @@ def refuse_step(
             )
 
 
-def _source_bytes(call: CreateProjectPageCall | ApplyPageEditsCall) -> int:
-    """How much source a call brings: the page, or the largest text that an edit puts in. The job checks the result."""
-    if isinstance(call, CreateProjectPageCall):
-        return len(call.arguments.source.encode())
-    return max(len(edit.replace.encode()) for edit in call.arguments.edits)
+def _source_bytes(call: AnyToolCall) -> int:
+    """How much source a call brings: the whole, or the largest text that an edit puts in. The job checks the result."""
+    if isinstance(call.arguments, Edits):
+        return max(len(edit.replace.encode()) for edit in call.arguments.edits)
+    return len(call.arguments.source.encode())
 
 
-def request_digest(
-    project_id: int, calls: Sequence[CreateProjectPageCall | ApplyPageEditsCall], skip_visual_verification: bool
-) -> str:
+def request_digest(project_id: int, calls: Sequence[AnyToolCall], skip_visual_verification: bool) -> str:
     """What an idempotency key was used for: equal for equal requests, however written (A9). Hex sha256."""
     said = {
         "project_id": project_id,

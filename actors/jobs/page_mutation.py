@@ -12,23 +12,21 @@ from typing import Any
 import structlog
 
 from pagegate.actors.agents.feed import RunFeed
-from pagegate.actors.agents.submissions import truncated
-from pagegate.actors.agents.truncation import find_placeholder
+from pagegate.actors.agents.submissions import refuse_cut
+from pagegate.actors.jobs.call_job import CallTeller, Refused, about_of, ending
 from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
 from pagegate.actors.jobs.page_picture import PagePictures, Saved
-from pagegate.actors.jobs.page_plan import Plan, Refused, code_taken, plan_page, stale_base, unreadable
+from pagegate.actors.jobs.page_plan import Plan, code_taken, plan_page, stale_base
 from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.jobs.verdict import Verdict
 from pagegate.actors.jobs.verdict_memory import VerdictMemory
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
-from pagegate.storage import jobs, lease, pages, runs
+from pagegate.storage import jobs, pages
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.objects import Objects
 from pagegate.storage.pages import NewVersion, PageChanged, PageCodeTaken
 from pagegate.storage.screenshot_pictures import HeldPicture
-from pagegate.storage.transitions import RUN
-from pagegate.storage.workspaces import is_active_editor
 
 log = structlog.get_logger()
 
@@ -67,7 +65,7 @@ class PageMutation:
         on_end: Callable[[], None],
         pictures: PagePictures | None = None,
     ) -> None:
-        self._db, self._check, self._feed, self._on_end = db, check, feed, on_end
+        self._db, self._check, self._teller = db, check, CallTeller(db, feed, on_end)
         self._pictures = pictures or PagePictures(db, ValidationScreenshotPublisher(db, objects))
         self._memory = VerdictMemory()
 
@@ -78,15 +76,15 @@ class PageMutation:
         async with self._db.read() as tx:
             plan = await plan_page(tx, job)
         if isinstance(plan, Refused):
-            return _ending(job, plan.end(job.row.page_code))
+            return ending(job, plan.end(about_of(job)))
         if (known := await self._find_refusal(job, plan)) is not None:
-            return _ending(job, known)
+            return ending(job, known)
         if plan.target.page_id is None and plan.target.code != job.row.candidate_code:
             async with self._db.write() as tx:
                 await jobs.change_candidate_code(tx, job.lease, plan.target.code)
 
         async def progress(stage: str) -> None:
-            await self._tell_progress(job, plan, stage)
+            await self._teller.progress(job, plan.call_id, plan.about, stage)
 
         checked = await self._check.run(job.lease, plan.candidate, progress)
         self._memory.heed(checked)
@@ -95,36 +93,21 @@ class PageMutation:
             raise refusal
         held = await self._pictures.hold(job, checked)
         if refusal is not None:
-            return _ending(job, lambda tx: self._refuse(tx, job, refusal, plan, checked, held))
-        return _ending(job, lambda tx: self._save(tx, job, plan, checked, held))
+            return ending(job, lambda tx: self._refuse(tx, job, refusal, plan, checked, held))
+        return ending(job, lambda tx: self._save(tx, job, plan, checked, held))
 
     async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
-        if isinstance(news, TryLater):
-            waiting = {"stage": "waiting", "code": news.code, "attempt": job.lease.fence}
-            await runs.append_call_event(tx, job.id, job.row, "tool.progress", waiting)
-            return
-        short = {key: value for key, value in news.result.items() if key not in _NOT_IN_EVENTS}
-        await runs.append_call_event(tx, job.id, job.row, "tool.ended", {"end": news.event, **short})
+        await self._teller.news(tx, job, news)
 
     async def ended(self, job: ClaimedJob) -> None:
-        self._feed.publish(job.row.run_id)
-        self._on_end()
+        self._teller.ended(job)
         self._pictures.ended(job.id)
-
-    async def _tell_progress(self, job: ClaimedJob, plan: Plan, stage: str) -> None:
-        """A run event under the job's fence: a worker that lost its lease tells nothing (Q3, O3)."""
-        data = {"call_id": plan.call_id, "page_code": plan.target.code, "stage": stage, "attempt": job.lease.fence}
-        async with self._db.write() as tx:
-            await lease.require_held(tx, job.lease)
-            await runs.append_event(tx, job.row.run_id, "tool.progress", data)
-        self._feed.publish(job.row.run_id)
 
     async def _find_refusal(self, job: ClaimedJob, plan: Plan) -> End | None:
         """Why nothing has to be checked: the source is cut short, or was refused as it is before (A11)."""
         target = plan.target
-        cut = find_placeholder(target.source, target.framework)
-        if cut is not None:
-            result = truncated(target.code, target.framework, cut)
+        result = refuse_cut(plan.candidate.entry, target.source, plan.about)
+        if result is not None:
             error = {"code": result["code"], "message": result["summary"], "hint": result["next"]}
             return End("fail", result=result, error=error)
         async with self._db.read() as tx:
@@ -150,12 +133,10 @@ class PageMutation:
         except PageCodeTaken:
             if plan.target.code_is_derived:
                 raise StartOver from None
-            return code_taken(plan.target.code).end(plan.target.code)
+            return code_taken(plan.target.code).end(plan.about)
         except PageChanged:
             page = await pages.find_page_by_code(tx, job.row.project_id, plan.target.code)
-            return stale_base(plan.target.code, plan.target.base_number, page.number if page else None).end(
-                plan.target.code
-            )
+            return stale_base(plan.target.code, plan.target.base_number, page.number if page else None).end(plan.about)
         picture = await self._pictures.attach(tx, job, saved, checked, held)
         watch.lap("save_ms")
         log.info(
@@ -169,39 +150,6 @@ class PageMutation:
             return End("finish", result=result)
         next_step = _SAVED_WITH_WARNINGS if checked.verdict.findings else _SAVED
         return End("finish", result=told(checked.verdict, version=saved.number, next=next_step, **more))
-
-
-def _ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
-    """The final transaction, after the fence: re-check (Q7), then write what there is to write."""
-
-    async def settle(tx: Tx) -> End:
-        end = await _stopped(tx, job)
-        if end is None:
-            end = end_or_write if isinstance(end_or_write, End) else await end_or_write(tx)
-        return end
-
-    return settle
-
-
-async def _stopped(tx: Tx, job: ClaimedJob) -> End | None:
-    """Why nothing may be written any more, whatever the check found (Q7, A6)."""
-    try:
-        run = await runs.get_run(tx, job.row.run_id)
-    except runs.RunNotFound:
-        return unreadable("The run of this call is gone.").end(job.row.page_code)
-    if run.status in RUN.terminal or await jobs.is_cancel_requested(tx, job.lease.table, job.id):
-        return End("cancel", error=jobs.CANCELLED)
-    if not await is_active_editor(tx, job.row.workspace_id, job.row.user_id):
-        gone = Refused(
-            "PERMISSION_REVOKED",
-            "The user of this run may no longer write in this workspace.",
-            "Ask an owner of the workspace for the role of an editor.",
-        )
-        return gone.end(job.row.page_code)
-    return None
-
-
-_NOT_IN_EVENTS = {"findings", "timings_ms", "picture_key"}  # the run has them; an event is short
 
 
 async def _write_page(tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked) -> Saved:

@@ -6,45 +6,26 @@ content, final at once, with the next step. Nothing is kept; a plan that no long
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
-
-from pydantic import ValidationError
+from typing import cast
 
 from pagegate.actors.agents.tools import (
     ApplyPageEdits,
+    ApplyPageEditsCall,
     CreateProjectPage,
     CreateProjectPageCall,
     derive_page_code,
-    parse_tool_call,
 )
+from pagegate.actors.jobs.call_job import Refused, read_call, unreadable
 from pagegate.actors.jobs.candidate import Candidate
 from pagegate.actors.jobs.edits import EditRefused, apply_edits
-from pagegate.actors.queues.kinds import End
 from pagegate.runtime.contract import Canvas, EntryPage, Framework
-from pagegate.storage import jobs, pages, runs
+from pagegate.storage import jobs, pages
 from pagegate.storage.assets import load_assets
 from pagegate.storage.components import load_component_sources
 from pagegate.storage.engine import Tx
 from pagegate.storage.jobs import ClaimedJob
-from pagegate.storage.projects import Project, find_project
+from pagegate.storage.projects import Project
 from pagegate.storage.screenshot_context import theme_digest
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Why a call cannot be done. Nothing of it is saved."""
-
-    code: str
-    message: str
-    hint: str
-
-    @property
-    def error(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "hint": self.hint}
-
-    def end(self, page_code: str) -> End:
-        told = {"status": "refused", "success": False, "page_code": page_code, "summary": self.message}
-        return End("fail", result={**told, "code": self.code, "next": self.hint}, error=self.error)
 
 
 @dataclass(frozen=True)
@@ -72,6 +53,10 @@ class Plan:
     component_versions: Mapping[str, int]
     skip_visual_verification: bool
 
+    @property
+    def about(self) -> dict[str, str]:
+        return {"page_code": self.target.code}
+
     def pins(self, used: frozenset[str]) -> dict[str, int]:
         """The versions of the components that the snapshot held (D4)."""
         return {name: version for name, version in self.component_versions.items() if f"components/{name}" in used}
@@ -79,39 +64,26 @@ class Plan:
 
 async def plan_page(tx: Tx, job: ClaimedJob) -> Plan | Refused:
     """Read the job's call against the project as it is now."""
-    project = await find_project(tx, job.row.project_id)
-    try:
-        call = await runs.get_call(tx, job.row.tool_call_id)
-        run = await runs.get_run(tx, job.row.run_id)
-        parsed = parse_tool_call(call.call_id, call.tool_name, call.arguments)
-    except ValidationError:
-        return unreadable("The stored arguments of this call cannot be read.")
-    except LookupError:
-        return unreadable("What was stored of this call is gone.")
-    if project is None:
-        return unreadable("The project of this call is gone.")
-    if isinstance(parsed, CreateProjectPageCall):
-        target = await _new_page(tx, job, parsed.arguments)
-    else:
-        target = await _edited_page(tx, job, parsed.arguments)
+    stored = await read_call(tx, job)
+    if isinstance(stored, Refused):
+        return stored
+    project = stored.project
+    match stored.call:
+        case CreateProjectPageCall(arguments=arguments):
+            target = await _new_page(tx, job, arguments)
+        case ApplyPageEditsCall(arguments=arguments):
+            target = await _edited_page(tx, job, arguments)
+        case _:
+            target = unreadable("The stored call is none about a page.")
     if isinstance(target, Refused):
         return target
     components = await load_component_sources(tx, project.id)
     return Plan(
-        call_id=call.call_id,
+        call_id=stored.call_id,
         target=target,
         candidate=await _candidate(tx, project, target, {name: source for name, (_, source) in components.items()}),
         component_versions={name: version_id for name, (version_id, _) in components.items()},
-        skip_visual_verification=run.skip_visual_verification,
-    )
-
-
-def unreadable(message: str) -> Refused:
-    """What the job points at is damaged or gone: it fails alone, at once, and nobody else is held up."""
-    return Refused(
-        "TOOL_CALL_UNREADABLE",
-        message,
-        "Submit the call again; if that fails too, report it: the service was changed under a live call.",
+        skip_visual_verification=stored.run.skip_visual_verification,
     )
 
 

@@ -7,9 +7,9 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 from sqlalchemy import Row
 
+from pagegate.actors.agents.arguments import OneLine, PageCode, storable_text
 from pagegate.actors.agents.models import CREDENTIAL, SCRIPTED
 from pagegate.actors.agents.runs import CancelRun, RetryRun, StartAgentRun
-from pagegate.actors.agents.tools import OneLine, PageCode, storable_text
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown, TimeMs

@@ -1,12 +1,8 @@
 """Workspace components of a project over HTTP (D3, D4): pages import them as `@components/<name>`."""
 
-import re
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
-
-from pagegate.actors.agents.tools import SourceText
+from pagegate.actors.agents.arguments import ComponentName, SourceText
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown, TimeMs, VersionNumber
@@ -14,19 +10,6 @@ from pagegate.http.backend.routes import Call, Nothing, Noun
 from pagegate.storage import components as storage
 
 components = Noun("components")
-
-_NAME = re.compile(r"[A-Z][A-Za-z0-9]{0,79}\.(?:vue|tsx)")
-
-
-def _component_name(value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise PydanticCustomError("COMPONENT_NAME_INVALID", "is not PascalCase with .vue or .tsx, like StatTile.vue")
-    return value
-
-
-ComponentName = Annotated[
-    str, AfterValidator(_component_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
-]
 
 
 class ComponentParams(Params):

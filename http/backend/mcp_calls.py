@@ -10,18 +10,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from pagegate.actors.agents import reading
+from pagegate.actors.agents.arguments import Arguments, ComponentName, PageCode
 from pagegate.actors.agents.instructions import DOCS
 from pagegate.actors.agents.runs import StartApiRun
 from pagegate.actors.agents.tools import (
+    ApplyComponentEdits,
     ApplyPageEdits,
-    Arguments,
+    CreateComponent,
     CreateProjectPage,
-    PageCode,
     parse_tool_call,
     refuse_step,
+    subject_of,
 )
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError, invalid
@@ -40,12 +43,26 @@ Ask = Call[ProjectParams, Nothing]
 Tell = Callable[[float, str], Awaitable[None]]  # seconds waited so far, and what is being done
 
 
-class CreateOnce(CreateProjectPage):
+class Once(Arguments):
+    """A writing call: sent again with its key, it is answered from the first one."""
+
     idempotency_key: IdempotencyKey | None = None
 
 
-class EditOnce(ApplyPageEdits):
-    idempotency_key: IdempotencyKey | None = None
+class CreatePageOnce(CreateProjectPage, Once):
+    pass
+
+
+class EditPageOnce(ApplyPageEdits, Once):
+    pass
+
+
+class CreateComponentOnce(CreateComponent, Once):
+    pass
+
+
+class EditComponentOnce(ApplyComponentEdits, Once):
+    pass
 
 
 class NoArguments(Arguments):
@@ -57,8 +74,21 @@ class OfPage(Arguments):
 
 
 class OfVerdict(Arguments):
-    page: PageCode
+    """About a page or a component."""
+
+    page: PageCode | None = None
+    component: ComponentName | None = None
     run_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _about_one(self) -> "OfVerdict":
+        if (self.page is None) == (self.component is None):
+            raise PydanticCustomError("verdict_of", "name a page or a component")
+        return self
+
+    @property
+    def about(self) -> dict[str, str]:
+        return {"page_code": self.page} if self.page is not None else {"component_name": self.component or ""}
 
 
 @dataclass(frozen=True)
@@ -79,10 +109,14 @@ TOOLS: Mapping[str, Tool] = {
     "list_project_pages": Tool(NoArguments, "looks"),
     "get_page_content": Tool(OfPage, "looks"),
     "list_workspace_components": Tool(NoArguments, "looks"),
-    "create_project_page": Tool(CreateOnce, "creates", _WAITS),
-    "apply_page_edits": Tool(EditOnce, "edits", _WAITS),
+    "create_project_page": Tool(CreatePageOnce, "creates", _WAITS),
+    "apply_page_edits": Tool(EditPageOnce, "edits", _WAITS),
+    "create_component": Tool(CreateComponentOnce, "creates", _WAITS),
+    "apply_component_edits": Tool(EditComponentOnce, "edits", _WAITS),
     "get_verdict": Tool(
-        OfVerdict, "looks", "Give the `run_id` of a call to see its verdict, and to wait for one that is pending."
+        OfVerdict,
+        "looks",
+        "Name a `page` or a `component`. Give the `run_id` of a call to see its verdict, or to wait for it.",
     ),
 }
 
@@ -111,7 +145,7 @@ async def carry_out(call: Ask, name: str, given: Mapping[str, Any], tell: Tell) 
     async with call.parts.db.read() as tx:
         await project_of(tx, call.user, project_id, need="viewer" if tool.kind == "looks" else "editor")
     match asked:
-        case CreateOnce() | EditOnce():
+        case Once():
             return await _write(call, name, asked, tell)
         case OfVerdict():
             return await _verdict(call, asked, tell)
@@ -126,24 +160,22 @@ async def carry_out(call: Ask, name: str, given: Mapping[str, Any], tell: Tell) 
     return Told(said, is_error="error" in said)
 
 
-async def _write(call: Ask, name: str, asked: CreateOnce | EditOnce, tell: Tell) -> Told:
+async def _write(call: Ask, name: str, asked: Once, tell: Tell) -> Told:
     limits = call.parts.limits
     arguments = asked.model_dump(exclude={"idempotency_key"})
     step = (parse_tool_call(_CALL_ID, name, arguments),)
     refuse_step(step, batch_size_max=1, source_bytes_max=limits.source_bytes_max)
     started = await call.ask_runs(StartApiRun(call.user.user_id, call.params.project_id, step, asked.idempotency_key))
-    run_id = started.run_id
-    page = asked.page if isinstance(asked, EditOnce) else asked.code or ""
+    run_id, about = started.run_id, dict[str, str]()
 
     async def look(tx: Tx) -> runs.ToolCall | None:
-        nonlocal page
         made = (await runs.list_tool_calls(tx, run_id))[0]
-        page = made.page_code or page
+        about.update(made.about)
         return made if made.status != "pending" else None
 
     ended = await _wait(call, run_id, look, tell)
     if ended is None:
-        return Told(_handle(run_id, page))
+        return Told(_handle(run_id, about))
     told = reading.told_to_model(ended.result, ended.status)
     return Told({**told, "run_id": run_id})
 
@@ -152,7 +184,10 @@ async def _verdict(call: Ask, asked: OfVerdict, tell: Tell) -> Told:
     project_id, run_id = call.params.project_id, asked.run_id
 
     async def look(tx: Tx) -> dict[str, Any] | None:
-        verdict = await reading.get_verdict(tx, project_id, run_id, asked.page)
+        if asked.component is not None:
+            verdict = await reading.get_component_verdict(tx, project_id, run_id, asked.component)
+        else:
+            verdict = await reading.get_verdict(tx, project_id, run_id, asked.page or "")
         return verdict if verdict.get("status") != "pending" or run_id is None else None
 
     if run_id is not None:
@@ -162,13 +197,13 @@ async def _verdict(call: Ask, asked: OfVerdict, tell: Tell) -> Told:
             except runs.RunNotFound:
                 run = None
         if run is None or run.project_id != project_id:
-            raise ApiError("RUN_NOT_FOUND", f"The project has no run {run_id}.", "Leave run_id out for saved pages.")
+            raise ApiError("RUN_NOT_FOUND", f"The project has no run {run_id}.", "Leave run_id out for what is saved.")
         verdict = await _wait(call, run_id, look, tell)
     else:
         async with call.parts.db.read() as tx:
             verdict = await look(tx)
     if verdict is None:
-        return Told(_handle(run_id, asked.page))
+        return Told(_handle(run_id, asked.about))
     png = await reading.picture_of(call.parts.objects, verdict)
     return Told(reading.without_keys(verdict), png, is_error="error" in verdict)
 
@@ -205,15 +240,18 @@ def _doing(event: runs.RunEvent) -> str:
     if event.kind != "tool.progress":
         return ""
     said = event.data
+    subject = subject_of(said)
     if said.get("stage") == "waiting":
-        return f"{said.get('page_code')}: waits ({said.get('code')}), attempt {said.get('attempt')}"
-    return f"{said.get('page_code')}: {said.get('stage')}"
+        return f"{subject}: waits ({said.get('code')}), attempt {said.get('attempt')}"
+    return f"{subject}: {said.get('stage')}"
 
 
-def _handle(run_id: int | None, page: str) -> dict[str, Any]:
+def _handle(run_id: int | None, about: Mapping[str, str]) -> dict[str, Any]:
+    noun = "component" if "component_name" in about else "page"
+    subject = subject_of(about)
     return {
         "status": "pending",
-        "page_code": page,
+        **about,
         "run_id": run_id,
-        "next": f"The check goes on. Call get_verdict with page {page!r} and run_id {run_id}; do not submit again.",
+        "next": f"The check goes on: call get_verdict with {noun} {subject!r}, run_id {run_id}; do not submit again.",
     }

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr
 from sqlalchemy import Row
 
+from pagegate.actors.agents.arguments import OneLine
 from pagegate.actors.agents.models import BaseUrlNotAllowed, CredentialRefused, ModelAccess, Models
 from pagegate.actors.agents.secrets import Secrets, SecretUnreadable
-from pagegate.actors.agents.tools import OneLine
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs
 from pagegate.http.backend.parts import BackendParts

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pagegate.actors.agents.tools import OneLine, WholeCanvas
+from pagegate.actors.agents.arguments import OneLine, WholeCanvas
 from pagegate.http.backend.auth import project_of, workspace_of
 from pagegate.http.backend.models import (
     DEFAULT_CANVAS,

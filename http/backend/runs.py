@@ -5,10 +5,10 @@ from typing import Any, Literal
 from aiohttp import web
 from pydantic import Field
 
+from pagegate.actors.agents.arguments import CallId
 from pagegate.actors.agents.execution import summary_of_calls
 from pagegate.actors.agents.models import SCRIPTED
 from pagegate.actors.agents.runs import CancelRun
-from pagegate.actors.agents.tools import CallId
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.files import send_object

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from pagegate.actors.agents.arguments import OneLine
 from pagegate.actors.agents.runs import StartApiRun
-from pagegate.actors.agents.tools import OneLine, ToolCall, refuse_step
+from pagegate.actors.agents.tools import ToolCall, refuse_step
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import ProjectParams, Said, Shown

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from pagegate.actors.agents.tools import OneLine
+from pagegate.actors.agents.arguments import OneLine
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs
 from pagegate.http.backend.routes import Call, Nothing, Noun

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
+from pagegate.actors.agents.arguments import OneLine
 from pagegate.actors.agents.runs import StartApiRun
-from pagegate.actors.agents.tools import EDITS_MAX, OneLine
+from pagegate.actors.agents.tools import EDITS_MAX
 from pagegate.actors.agents.visual_edits import Splice, edit_call
 from pagegate.http.backend.errors import REFUSALS, ApiError
 from pagegate.http.backend.light import RUNTIME_REFUSALS, run_light

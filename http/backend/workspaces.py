@@ -1,6 +1,6 @@
 """Workspaces and their members over HTTP (D1, X5). Who makes one is its owner; owners manage the members."""
 
-from pagegate.actors.agents.tools import OneLine
+from pagegate.actors.agents.arguments import OneLine
 from pagegate.http.backend.auth import workspace_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs, WorkspaceParams

@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pagegate.actors.agents.arguments import PAGE_CODE_PATTERN, SOURCE_BYTES_MAX
 from pagegate.actors.agents.tools import (
-    PAGE_CODE_PATTERN,
-    SOURCE_BYTES_MAX,
+    SUBJECTS,
     ToolCallsRefused,
     derive_page_code,
     parse_tool_call,
     refuse_step,
     request_digest,
+    subject_of,
 )
+from pagegate.storage import jobs
 
 SOURCE = "<template/>"
 
@@ -108,3 +110,9 @@ def test_edits_are_bounded_together() -> None:
     half = "x" * (SOURCE_BYTES_MAX // 2)
     with pytest.raises(ValidationError, match="the edits have"):
         edit(edits=[{"search": half, "replace": half + "!"}])
+
+
+def test_what_a_call_is_about_has_one_name_in_events_results_and_tables() -> None:
+    assert set(jobs.SUBJECTS.values()) <= set(SUBJECTS)
+    assert [subject_of({name: "it"}) for name in SUBJECTS] == ["it"] * len(SUBJECTS)
+    assert subject_of({"call_id": "c1"}) == ""
