@@ -1,18 +1,23 @@
 """Archives are looked at before anything of them is kept or served (X4).
 
-Pure but for reading the file. What is no plain zip of plain files is refused with `ArchiveRefused`: a path that leads
-out, a link, two entries of one name, more entries or more bytes than allowed, and a ratio that only a bomb has.
+Pure but for reading the file, which may lie anywhere that can be sought in; of an archive of any size, little of it is
+in memory at a time. What is no plain zip of plain files is refused with `ArchiveRefused`: a path that leads out, a
+link, two entries of one name, more entries or more bytes than allowed, and a ratio that only a bomb has.
 """
 
 import stat
 import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import IO
 
 ENTRIES_MAX = 20_000
 NAME_BYTES_MAX = 1024
 RATIO_MAX = 200
 RATIO_FREE_BYTES = 64 * 1024 * 1024  # below this much in all, a ratio says nothing
+DIRECTORY_BYTES_MAX = 8 * 1024 * 1024  # of the list of entries, which is read as a whole
+BLOCK_BYTES = 1024 * 1024
 
 
 class ArchiveRefused(Exception):
@@ -27,13 +32,29 @@ class ArchiveLimits:
     entries_max: int = ENTRIES_MAX
 
 
-def check_archive(archive: Path, limits: ArchiveLimits) -> list[zipfile.ZipInfo]:
-    """The files of a site's archive, in its order. Raises `ArchiveRefused`. Blocks."""
+class SiteArchive:
+    """An archive that was looked at. `entries` are its files, in its order."""
+
+    def __init__(self, opened: zipfile.ZipFile, entries: Sequence[zipfile.ZipInfo]) -> None:
+        self.entries, self._opened = entries, opened
+
+    def blocks(self, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+        """The content of a file, never more of it than its entry says. Blocks; raises `ArchiveRefused` when damaged."""
+        try:
+            with self._opened.open(entry) as source:
+                while block := source.read(BLOCK_BYTES):
+                    yield block
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
+            raise ArchiveRefused(f"{entry.filename[:80]!r} is damaged") from error
+
+
+def check_archive(file: IO[bytes], size_bytes: int, limits: ArchiveLimits) -> SiteArchive:
+    """A site's archive of this size. Raises `ArchiveRefused`. Blocks."""
     try:
-        with zipfile.ZipFile(archive) as opened:
-            entries = opened.infolist()
+        opened = zipfile.ZipFile(_Frugal(file, size_bytes))
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise ArchiveRefused("it is no zip") from error
+    entries = opened.infolist()
     if len(entries) > limits.entries_max:
         raise ArchiveRefused(f"it has {len(entries)} entries, {limits.entries_max} are allowed")
     seen = set[str]()
@@ -45,11 +66,25 @@ def check_archive(archive: Path, limits: ArchiveLimits) -> list[zipfile.ZipInfo]
     unpacked = sum(entry.file_size for entry in entries)
     if unpacked > limits.unpacked_bytes_max:
         raise ArchiveRefused(f"it unpacks to {unpacked} bytes, {limits.unpacked_bytes_max} are allowed")
-    if unpacked > RATIO_FREE_BYTES and unpacked > RATIO_MAX * archive.stat().st_size:
+    if unpacked > RATIO_FREE_BYTES and unpacked > RATIO_MAX * size_bytes:
         raise ArchiveRefused(f"it unpacks to more than {RATIO_MAX} times its size")
     if "index.html" not in seen:
         raise ArchiveRefused("it has no index.html")
-    return [entry for entry in entries if not entry.is_dir()]
+    return SiteArchive(opened, [entry for entry in entries if not entry.is_dir()])
+
+
+class _Frugal:
+    """A file whose reader cannot be talked into one enormous read: an archive itself says how long its list is."""
+
+    def __init__(self, file: IO[bytes], size_bytes: int) -> None:
+        self._file, self._size_bytes = file, size_bytes
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int | None = None) -> bytes:
+        wanted = self._size_bytes - self._file.tell() if size is None or size < 0 else size
+        if wanted > DIRECTORY_BYTES_MAX:
+            raise ArchiveRefused("its list of entries is too long")
+        return self._file.read(wanted)
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:

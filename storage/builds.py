@@ -106,9 +106,9 @@ class Artifact:
     files: Mapping[str, tuple[str, int]]
 
 
-def archive_key(upload_prefix: str, sha256: str) -> str:
-    """Where the zip of an upload is."""
-    return f"{upload_prefix}{sha256}.zip"
+def archive_key(upload_prefix: str) -> str:
+    """Where the zip of an upload is. It is written while it arrives, so its content cannot name it; its upload does."""
+    return f"{upload_prefix}site.zip"
 
 
 def file_key(object_key: str, sha256: str) -> str:

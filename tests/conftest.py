@@ -10,6 +10,7 @@ from sqlalchemy.engine import make_url
 
 from pagegate.storage.engine import Database
 from pagegate.storage.migrations import migrate
+from tests.s3_server import S3Server
 from tests.services import PostgresServer
 
 
@@ -40,6 +41,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL that lives as long as the test run."""
     with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server that lives as long as the test run; who uses it asks for a bucket of its own."""
+    with S3Server() as server:
         yield server
 
 

@@ -24,6 +24,7 @@ from pagegate.http.backend.errors import ApiError, error_answer, refusal_of
 from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
 from pagegate.http.backend.internal_builds import internal_builds
+from pagegate.http.backend.internal_sites import internal_sites
 from pagegate.http.backend.jobs import jobs
 from pagegate.http.backend.lanes import lanes
 from pagegate.http.backend.mcp_door import mcp_door
@@ -87,6 +88,7 @@ NOUNS = (
     jobs,
     internal,
     internal_builds,
+    internal_sites,
     health,
     about,
 )

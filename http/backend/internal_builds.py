@@ -1,36 +1,26 @@
-"""What Runtimes ask about builds and sites (B1, B2, B5), each call with a ticket for just that.
+"""What Runtimes ask about builds (B1, B2), each call with a ticket for just that.
 
 The ticket of an offer lets a Runtime claim; the build token opens one attempt of one job for the rest of its deadline.
-An artifact is received into a temporary file, measured block by block while the lease is renewed, checked, put into the
-object store, and promoted under the fence; what is not promoted is deleted again.
+An artifact goes on into the object store as it comes, is looked at there (`build_uploads.py`), and promoted under the
+fence; what is not promoted is deleted again.
 """
 
-import asyncio
-import hashlib
-import mimetypes
-import tempfile
-import time
 import uuid
-import zipfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import structlog
 from aiohttp import web
-from pydantic import Field
 
 from pagegate.actors.jobs.build_snapshot import VersionGone, read_again
 from pagegate.actors.jobs.project_build import forget_objects, forget_upload
 from pagegate.actors.tickets import InvalidTicketError
 from pagegate.http.backend.auth import bearer
+from pagegate.http.backend.build_uploads import RENEW_S_MAX, receive, unpack, while_held
 from pagegate.http.backend.builds import progress_key
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.files import send_object
-from pagegate.http.backend.models import Id, Params, Shown, VersionNumber
+from pagegate.http.backend.models import Id, Params, Shown
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
-from pagegate.runtime.archive import ArchiveLimits, ArchiveRefused, check_archive
 from pagegate.runtime.build_contract import (
     OFFER_SUBJECT,
     BuildClaim,
@@ -51,8 +41,6 @@ log = structlog.get_logger()
 internal_builds = Noun("internal")
 
 _AT = "/internal/runtime/build-jobs/{job_id}/{attempt}"
-_UNPACKED_TIMES = 4  # of the artifact's limit: text packs to a quarter
-_BLOCK_WAIT_S = 60.0
 
 
 class AttemptParams(Params):
@@ -62,19 +50,6 @@ class AttemptParams(Params):
 
 class AttemptAssetParams(AttemptParams):
     name: str
-
-
-class SiteParams(Params):
-    site: str = Field(max_length=100)
-
-
-class SiteFileParams(SiteParams):
-    number: VersionNumber
-    path: str = Field(max_length=2000)
-
-
-class SiteView(Shown):
-    release: int
 
 
 class Uploaded(Shown):
@@ -192,153 +167,37 @@ async def fail(call: Call[AttemptParams, BuildFailure]) -> Nothing:
 async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
     """Take the artifact of an attempt, and make it the project's next release."""
     row, lease = await _attempt(call)
-    limits = call.parts.limits
-    async with _received(call, lease) as (archive, sha256, size_bytes):
-        bounds = ArchiveLimits(_UNPACKED_TIMES * limits.build_artifact_bytes_max)
-        try:
-            entries = await asyncio.to_thread(check_archive, archive, bounds)
-        except ArchiveRefused as error:
-            raise ApiError("PROJECT_BUILD_ARCHIVE_REFUSED", f"The archive is refused: {error}.") from None
-        prefix = builds.upload_prefix(row.project_id, lease.id, uuid.uuid4().hex)
-        key, kept = builds.archive_key(prefix, sha256), False
-        try:
-            await call.parts.objects.put(key, archive)
-            files = await _unpack(call, lease, key, archive, entries)
-            async with call.parts.db.write() as tx:
-                artifact = Artifact(key, sha256, size_bytes, files)
-                number = await builds.promote(tx, lease, artifact)
-            kept = True
-        except LeaseLost:
-            raise ApiError("BUILD_ATTEMPT_OVER") from None
-        finally:
-            if not kept:
-                await forget_upload(call.parts.db, call.parts.objects, prefix, key)
-    log.info("project.build.promoted", job_id=lease.id, release=number, size_bytes=size_bytes, files=len(files))
-    return Uploaded(release=number)
+    limits, objects = call.parts.limits, call.parts.objects
+    prefix = builds.upload_prefix(row.project_id, lease.id, uuid.uuid4().hex)
+    key, kept = builds.archive_key(prefix), False
 
+    async def take() -> Artifact:
+        received = await receive(call.request, objects, key, limits.build_artifact_bytes_max)
+        log.info("project.build.uploaded", job_id=lease.id, attempt=lease.fence, size_bytes=received.size_bytes)
+        return await unpack(objects, received, limits.build_artifact_bytes_max)
 
-@asynccontextmanager
-async def _received(call: Call[AttemptParams, Nothing], lease: Lease) -> AsyncIterator[tuple[Path, str, int]]:
-    """The body as a file, its digest and its size; stopped at once when over, cancelled, or out of lease (B2)."""
-    request, bytes_max = call.request, call.parts.limits.build_artifact_bytes_max
-    too_large = ApiError(
-        "PROJECT_BUILD_ARTIFACT_TOO_LARGE", f"The site is larger than the {bytes_max} bytes that are allowed."
+    try:
+        renew_s = min(RENEW_S_MAX, limits.job_heartbeat_s)
+        artifact = await while_held(lambda: _renew(call, lease, None), renew_s, limits.job_lease_s, take())
+        async with call.parts.db.write() as tx:
+            number = await builds.promote(tx, lease, artifact)
+        kept = True
+    except LeaseLost:
+        raise ApiError("BUILD_ATTEMPT_OVER") from None
+    except ApiError as error:
+        log.warning("project.build.upload_refused", job_id=lease.id, attempt=lease.fence, code=error.code)
+        raise
+    finally:
+        if not kept:
+            await forget_upload(call.parts.db, objects, prefix, key)
+    log.info(
+        "project.build.promoted",
+        job_id=lease.id,
+        release=number,
+        size_bytes=artifact.size_bytes,
+        files=len(artifact.files),
     )
-    if request.content_length is not None and request.content_length > bytes_max:
-        raise too_large
-    digest, size_bytes, renewed_s = hashlib.sha256(), 0, time.monotonic()
-    with tempfile.NamedTemporaryFile(prefix="pagegate-artifact-") as file:
-        while True:
-            try:
-                async with asyncio.timeout(_BLOCK_WAIT_S):
-                    block = await request.content.readany()
-            except (TimeoutError, ConnectionError, web.HTTPException) as error:
-                raise ApiError("PROJECT_BUILD_UPLOAD_FAILED", headers={"Connection": "close"}) from error
-            if not block:
-                break
-            size_bytes += len(block)
-            if size_bytes > bytes_max:
-                raise too_large
-            digest.update(block)
-            await asyncio.to_thread(file.write, block)
-            if time.monotonic() - renewed_s > min(2.0, call.parts.limits.job_heartbeat_s):
-                renewed_s = time.monotonic()
-                if await _renew(call, lease, None):
-                    raise ApiError("BUILD_ATTEMPT_OVER", "The build was cancelled.")
-        if request.content_length is not None and size_bytes != request.content_length:
-            raise ApiError("PROJECT_BUILD_UPLOAD_FAILED")
-        file.flush()
-        yield Path(file.name), digest.hexdigest(), size_bytes
-
-
-async def _unpack(
-    call: Call[Any, Any], lease: Lease, object_key: str, archive: Path, entries: list[zipfile.ZipInfo]
-) -> dict[str, tuple[str, int]]:
-    """Put each file of the archive into the object store; answers path → (digest, size)."""
-    files: dict[str, tuple[str, int]] = {}
-    renewed_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pagegate-unpacked-") as folder:
-        target = Path(folder) / "file"
-        for entry in entries:
-            sha256 = await asyncio.to_thread(_extract, archive, entry, target)
-            await call.parts.objects.put(builds.file_key(object_key, sha256), target)
-            files[entry.filename] = (sha256, entry.file_size)
-            if time.monotonic() - renewed_s > call.parts.limits.job_heartbeat_s:
-                renewed_s = time.monotonic()
-                await _renew(call, lease, None)
-    return files
-
-
-def _extract(archive: Path, entry: zipfile.ZipInfo, target: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        with zipfile.ZipFile(archive) as opened, opened.open(entry) as source, target.open("wb") as file:
-            while block := source.read(1024 * 1024):  # never more than the entry says it has
-                digest.update(block)
-                file.write(block)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ApiError("PROJECT_BUILD_ARCHIVE_REFUSED", "The archive is damaged.") from error
-    return digest.hexdigest()
-
-
-# -- sites -------------------------------------------------------------------------------------------------------------
-
-
-@internal_builds.route("GET", "/internal/runtime/sites/{site}", access="public", refusals=["RELEASE_NOT_FOUND"])
-async def get_site(call: Call[SiteParams, Nothing]) -> SiteView:
-    """Which release a site shows. Who knows the site's key may look at it."""
-    async with call.parts.db.read() as tx:
-        site = await builds.find_site_by_key(tx, call.params.site)
-    if site is None:
-        raise ApiError("RELEASE_NOT_FOUND", "There is no such site.")
-    return SiteView(release=site.release_number)
-
-
-@internal_builds.route(
-    "GET",
-    "/internal/runtime/sites/{site}/releases/{number}/file",
-    access="public",
-    answer=Bytes("application/octet-stream", "The file, with the media type of its ending."),
-    refusals=["RELEASE_NOT_FOUND", "OBJECT_STORE_UNAVAILABLE"],
-    headers={"Range": "A part of it."},
-)
-async def get_site_file(call: Call[SiteFileParams, Nothing]) -> web.StreamResponse:
-    """One file of a release."""
-    async with call.parts.db.read() as tx:
-        site = await builds.find_site_by_key(tx, call.params.site)
-        if site is None:
-            raise ApiError("RELEASE_NOT_FOUND", "There is no such site.")
-        release = await builds.get_release(tx, site.project_id, call.params.number)
-    found = release.files.get(call.params.path)
-    if found is None:
-        raise ApiError("RELEASE_NOT_FOUND", "The release has no such file.")
-    sha256, _ = found
-    media_type = _MEDIA_TYPES.get(Path(call.params.path).suffix.lower()) or mimetypes.guess_type(call.params.path)[0]
-    try:
-        return await send_object(
-            call.request,
-            call.parts.objects,
-            builds.file_key(release.object_key, sha256),
-            media_type=media_type or "application/octet-stream",
-            sha256=sha256,
-            name=Path(call.params.path).name,
-            inline=True,
-        )
-    except ObjectMissing:
-        raise ApiError("RELEASE_NOT_FOUND", "The file's bytes are missing.") from None
-
-
-# What browsers insist on, whatever this machine's own table says.
-_MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".webp": "image/webp",
-    ".avif": "image/avif",
-    ".woff2": "font/woff2",
-    ".json": "application/json",
-}
+    return Uploaded(release=number)
 
 
 # -- who asks ----------------------------------------------------------------------------------------------------------

@@ -132,12 +132,27 @@ def rsa_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
+@pytest.fixture
+def objects(tmp_path: Path) -> Objects:
+    return Objects.local(tmp_path / "objects")
+
+
+@pytest.fixture
+def limits() -> ApiLimits:
+    return ApiLimits(build_artifact_bytes_max=1024 * 1024, job_heartbeat_s=0.2, job_lease_s=60.0)
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def stage(
-    system: RuntimeSystem, sqlite_url: str, rsa_key: rsa.RSAPrivateKey, tmp_path: Path
+    system: RuntimeSystem,
+    sqlite_url: str,
+    rsa_key: rsa.RSAPrivateKey,
+    tmp_path: Path,
+    objects: Objects,
+    limits: ApiLimits,
 ) -> AsyncIterator[Stage]:
     db = await Database.open(sqlite_url)
-    world, objects, state = World(db), Objects.local(tmp_path / "objects"), MemoryState(10**7)
+    world, state = World(db), MemoryState(10**7)
     await world.settle_in()
     artifacts, tickets = PreviewArtifacts(state), Tickets(rsa_key, "k1")
     told: list[pykka.ActorRef[Any]] = []
@@ -154,7 +169,7 @@ async def stage(
         admission=control,
         tickets=tickets,
         feed=RunFeed(),
-        limits=ApiLimits(build_artifact_bytes_max=1024 * 1024, job_heartbeat_s=0.2, job_lease_s=60.0),
+        limits=limits,
         registry=CollectorRegistry(),
         render_workers=1,
         wake_builds=lambda: told[0].tell(JobsSubmitted()) if told[0].is_alive() else None,
@@ -183,6 +198,14 @@ async def stage(
     await session.close()
     await kernel.stop(control)
     await db.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def alone(stage: Stage) -> AsyncIterator[Stage]:
+    """Nobody offers anything to the real Runtime."""
+    await kernel.stop(stage.builds)
+    await stage.save("one", "<template><p>one</p></template>")
+    yield stage
 
 
 class _Later(dict[str, Any]):

@@ -17,32 +17,31 @@ from tests.s3_server import S3Server
 SOURCE = "<template><main class='p-8'><h1 class='text-4xl'>Quarterly review</h1></main></template>"
 
 
-async def test_a_page_and_its_screenshots_with_every_picture_in_a_bucket(tmp_path: Path) -> None:
-    with S3Server() as s3:
-        bucket = s3.bucket()
-        environment = {
-            "ASSET_STORAGE_DRIVER": "s3",
-            "S3_ENDPOINT_URL": bucket.endpoint_url,
-            "S3_BUCKET": bucket.bucket,
-            "S3_ACCESS_KEY_ID": bucket.access_key_id,
-            "S3_SECRET_ACCESS_KEY": bucket.secret_access_key,
-            "S3_PREFIX": "lite",
-        }
-        async with lite(tmp_path, environment=environment) as server:
-            token = await create_administrator(server, "ada")
-            async with Api(server.url, token) as api:
-                sizes = []
-                headers = {"Authorization": f"Bearer {token}"}
-                async with aiohttp.ClientSession(server.url, headers=headers) as http:
-                    group = await ask_for_pictures(api, http)
-                    assert "event: group.ended" in await whole(http, f"/screenshot-groups/{group['id']}/events")
-                    shown = await api.call("GET", f"/screenshot-groups/{group['id']}")
-                    for member in shown["members"]:
-                        assert member["state"] == "succeeded", member
-                        async with http.get(member["picture"]["url"]) as answer:
-                            sizes.append(Image.open(io.BytesIO(await answer.read())).size)
-                assert sizes == [(1280, 720), (390, 844), (600, 720)]
-                assert shown["members"][0]["job_id"] is None, "the check's own picture is pointed at"
+async def test_a_page_and_its_screenshots_with_every_picture_in_a_bucket(s3: S3Server, tmp_path: Path) -> None:
+    bucket = s3.bucket()
+    environment = {
+        "ASSET_STORAGE_DRIVER": "s3",
+        "S3_ENDPOINT_URL": bucket.endpoint_url,
+        "S3_BUCKET": bucket.bucket,
+        "S3_ACCESS_KEY_ID": bucket.access_key_id,
+        "S3_SECRET_ACCESS_KEY": bucket.secret_access_key,
+        "S3_PREFIX": "lite",
+    }
+    async with lite(tmp_path, environment=environment) as server:
+        token = await create_administrator(server, "ada")
+        async with Api(server.url, token) as api:
+            sizes = []
+            headers = {"Authorization": f"Bearer {token}"}
+            async with aiohttp.ClientSession(server.url, headers=headers) as http:
+                group = await ask_for_pictures(api, http)
+                assert "event: group.ended" in await whole(http, f"/screenshot-groups/{group['id']}/events")
+                shown = await api.call("GET", f"/screenshot-groups/{group['id']}")
+                for member in shown["members"]:
+                    assert member["state"] == "succeeded", member
+                    async with http.get(member["picture"]["url"]) as answer:
+                        sizes.append(Image.open(io.BytesIO(await answer.read())).size)
+            assert sizes == [(1280, 720), (390, 844), (600, 720)]
+            assert shown["members"][0]["job_id"] is None, "the check's own picture is pointed at"
     assert pictures_below(tmp_path) == []
 
 

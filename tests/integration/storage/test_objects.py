@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,6 @@ from tests.s3_server import S3Server
 
 _OLDER_THAN_NOTHING_S = -3600.0  # by the store's clock: everything is
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
