@@ -25,6 +25,7 @@ from pagegate.http.backend.health import health
 from pagegate.http.backend.internal import internal
 from pagegate.http.backend.internal_builds import internal_builds
 from pagegate.http.backend.internal_sites import internal_sites
+from pagegate.http.backend.job_diagnosis import job_diagnosis
 from pagegate.http.backend.jobs import jobs
 from pagegate.http.backend.lanes import lanes
 from pagegate.http.backend.mcp_door import mcp_door
@@ -86,6 +87,7 @@ NOUNS = (
     builds,
     lanes,
     jobs,
+    job_diagnosis,
     internal,
     internal_builds,
     internal_sites,
