@@ -195,7 +195,7 @@ async def parts(
     db = await Database.open(sqlite_url)
     feed = RunFeed()
     queue = Queue.start(queue_heard)
-    agent_runs = AgentRuns.start(db, queue, feed, RUN_LIMITS)
+    agent_runs = AgentRuns.start(db, dict.fromkeys(JOB_KINDS, queue), feed, RUN_LIMITS)
     job_control = JobControl.start(
         db,
         dict.fromkeys(JOB_KINDS, queue),
