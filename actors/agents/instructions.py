@@ -23,11 +23,18 @@ What a page may use
 
 How to work
 - Look first: list_project_pages and list_workspace_components. Use the components that are there.
+- What several pages share is a component: create_component, one file with one default export. Call it before the pages
+  that use it; in one step is fine, its pages wait for it. Saved pages keep the version they were checked with, and the
+  result of apply_component_edits names the pages that the change would break.
+- A picture that no file of the project shows: generate_image, one call for each. It costs money and takes a minute: ask
+  once, and look at list_workspace_components for what is there. Pages that are called after it in the same step wait
+  for it and import `@assets/<name>`.
 - Submit the pages of one step together. Their verdicts come back together, each under its call.
 - `saved: true`: done, unless you want to act on a warning. `saved: false` with findings: repair exactly what they name
   (file, line, element, what to do) and submit again. Never submit the same source twice.
 - A code that begins with RENDER_, RUNTIME_ or JOB_ is about the service, never about your source: do not edit the
-  page because of it; say that it could not be checked.
+  page because of it; say that it could not be checked. So is one that begins with IMAGE_PROVIDER_: do not change the
+  prompt because of it.
 - To change a saved page use apply_page_edits with the version that you read.
 - End with a short report: what is saved, under which codes, and what is not.
 """
@@ -40,7 +47,7 @@ DOCS = {
     ),
     "list_workspace_components": (
         "List the components and assets that a page may import, each with the import to write; components with their "
-        "source, so that you see their props and slots."
+        "current version, their contract (props, events, slots) and their source."
     ),
     "get_verdict": (
         "Look at what the gate last said of a page, with all findings and, if you can see pictures, what the page "
@@ -55,6 +62,24 @@ DOCS = {
         "Change a saved page: search/replace pairs, each `search` occurring exactly once, all of them or none, against "
         "`base_version`. The result is checked like a new page and saved as its next version. You get the same answer "
         "as from create_project_page. Several calls on one page in one step run in their order."
+    ),
+    "create_component": (
+        "Create a component that pages import as `@components/<name>`: its whole source, one default export. `name` is "
+        "PascalCase with .vue or .tsx. It is compiled before it is saved. You get: `saved`, `component_name`, "
+        "`version`, `contract` (the props, events and slots it declares), `findings` and `next`. Pages called after it "
+        "in the same step wait for it. A refused component does not exist: create it again, repaired."
+    ),
+    "apply_component_edits": (
+        "Change a saved component: search/replace pairs, each `search` occurring exactly once, all of them or none, "
+        "against `base_version`. The result is compiled and saved as its next version; saved pages keep the version "
+        "they were checked with. You get the same answer as from create_component, with `changes` of the contract and "
+        "`affected`: the pages and components that use it, and what of them the change would break when they are "
+        "checked again."
+    ),
+    "generate_image": (
+        "Let an image model draw a picture from your prompt; it becomes a file of the project that pages import as "
+        "`@assets/<name>`. You get: `saved`, `asset_name` (it may differ from the name you asked for), `import`, "
+        "`width_px`, `height_px`, `ratio` and `next`, what to do. It replaces no file. Each one costs the user money."
     ),
 }
 

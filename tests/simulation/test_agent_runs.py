@@ -92,7 +92,13 @@ class Process:
             db, self.owner, feed, execution, resumes_max=2, lease_s=LIMITS.resume_lease_s, poll_s=2.0, reconcile_s=15.0
         )
         self.runs: Any = AgentRuns.start(
-            db, Nobody.start(), feed, limits, owner=self.owner, background=self.background, external=self.external
+            db,
+            dict.fromkeys(schema.JOB_KINDS, Nobody.start()),
+            feed,
+            limits,
+            owner=self.owner,
+            background=self.background,
+            external=self.external,
         )
 
     async def stop(self) -> None:

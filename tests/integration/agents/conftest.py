@@ -171,7 +171,13 @@ class World:
         )
         side.models._scripted = self.model.model
         agent_runs = AgentRuns.start(
-            db, queue, feed, self.run_limits, owner=owner, background=side.background, external=side.external
+            db,
+            dict.fromkeys(schema.JOB_KINDS, queue),
+            feed,
+            self.run_limits,
+            owner=owner,
+            background=side.background,
+            external=side.external,
         )
         replica = Replica(side, agent_runs, queue, owner, feed)
         self.replicas.append(replica)
