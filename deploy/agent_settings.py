@@ -22,6 +22,9 @@ class AgentSettings(BaseSettings):
     ai_model_stream_idle_timeout_seconds: Seconds = 120
     ai_tool_stream_idle_timeout_seconds: Seconds = 120
     ai_model_base_urls: str = ""
+    image_generation_concurrency: Count
+    image_generation_max_active_jobs: Count = 16
+    image_generation_timeout_seconds: Seconds = 180
     webhook_allowed_urls: str = ""
     ai_secret_encryption_key: SecretStr | None = None
     ai_secret_encryption_key_file: Path = Path("data/ai_secret_encryption_key")

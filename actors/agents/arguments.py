@@ -11,10 +11,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from pagegate.runtime.contract import Canvas
+from pagegate.storage.asset_names import AssetNameInvalid, asset_name
 
 SOURCE_BYTES_MAX = 8 * 1024 * 1024  # UTF-8; whatever PAGE_SOURCE_MAX_BYTES says, which `refuse_step` looks at
 PAGE_CODE_PATTERN = r"[a-z0-9](?:[a-z0-9-]{0,78}[a-z0-9])?"
 COMPONENT_NAME_PATTERN = r"[A-Z][A-Za-z0-9]{0,79}\.(?:vue|tsx)"
+
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
+PICTURE_NAME_CHARS_MAX = 100
 
 _PAGE_CODE, _COMPONENT_NAME = re.compile(PAGE_CODE_PATTERN), re.compile(COMPONENT_NAME_PATTERN)
 BIGGEST_INT = 2**31 - 1
@@ -72,6 +76,17 @@ def source_text(value: str) -> str:
     return value
 
 
+def picture_name(value: str) -> str:
+    """The file behind `@assets/` that a picture will be. Errors `ASSET_NAME_INVALID`, `ASSET_TYPE_NOT_ALLOWED`."""
+    try:
+        name = asset_name(value)
+    except AssetNameInvalid:
+        raise PydanticCustomError("ASSET_NAME_INVALID", "is no usable file name, like hero.png") from None
+    if not name.lower().endswith(PICTURE_ENDINGS) or len(name) > PICTURE_NAME_CHARS_MAX:
+        raise PydanticCustomError("ASSET_TYPE_NOT_ALLOWED", "must be short and end in .png, .jpg, .jpeg or .webp")
+    return name
+
+
 def whole_canvas(value: Any) -> Any:
     """`height_px` must be said, null included: forgetting it would silently make a page of any height."""
     if isinstance(value, dict) and "width_px" in value and "height_px" not in value:
@@ -87,6 +102,11 @@ PageCode = Annotated[
 ]
 ComponentName = Annotated[
     str, AfterValidator(component_name), Field(json_schema_extra={"pattern": f"^{COMPONENT_NAME_PATTERN}$"})
+]
+PictureName = Annotated[
+    str,
+    AfterValidator(picture_name),
+    Field(json_schema_extra={"maxLength": PICTURE_NAME_CHARS_MAX}, description="A file name, like `hero.png`."),
 ]
 SourceText = Annotated[str, AfterValidator(source_text), Field(json_schema_extra={"minLength": 1})]
 

@@ -23,7 +23,13 @@ from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.agents.reading import told_to_model
 from pagegate.actors.agents.submissions import prepare_calls, refusal
-from pagegate.actors.agents.tools import AnyToolCall, ToolCallsRefused, parse_tool_call, refuse_step
+from pagegate.actors.agents.tools import (
+    IMAGE_INFRASTRUCTURE,
+    AnyToolCall,
+    ToolCallsRefused,
+    parse_tool_call,
+    refuse_step,
+)
 from pagegate.storage import external, interrupted_runs, lease, runs, sessions
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 from pagegate.storage.external import ClaimedBatch
@@ -337,7 +343,7 @@ def summary_of_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
 
 def _refusals(calls: Sequence[ToolCall]) -> int:
     """What counts against the repair budget: writes that were refused for what they were (A11)."""
-    infrastructure = ("RENDER_", "RUNTIME_", "JOB_", "DATABASE_")
+    infrastructure = ("RENDER_", "RUNTIME_", "JOB_", "DATABASE_", "OBJECT_STORE_", *IMAGE_INFRASTRUCTURE)
     refused = [call for call in calls if call.status in {"failed", "refused"}]
     return sum(not str((call.result or {}).get("code", "")).startswith(infrastructure) for call in refused)
 

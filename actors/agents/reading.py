@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from pagegate.storage import jobs, pages, tool_calls
-from pagegate.storage.assets import AssetVersion, list_assets
+from pagegate.storage.assets import AssetVersion, find_asset, list_assets
 from pagegate.storage.components import ComponentVersion, find_component, list_current_components
 from pagegate.storage.engine import Tx
 from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable
 
 _NOT_FOR_MODELS = {"picture_key", "timings_ms"}
 _COMPONENT = jobs.SUBJECTS[jobs.COMPONENT_MUTATION]
+_ASSET = jobs.SUBJECTS[jobs.IMAGE_GENERATION]
 
 
 async def list_project_pages(tx: Tx, project_id: int) -> dict[str, Any]:
@@ -94,6 +95,24 @@ async def get_component_verdict(tx: Tx, project_id: int, run_id: int | None, nam
             "next": "list_workspace_components names the components there are.",
         }
     return {_COMPONENT: name, "status": "passed" if version.contract else "unchecked", **_told_component(version)}
+
+
+async def get_picture(tx: Tx, project_id: int, run_id: int | None, name: str) -> dict[str, Any]:
+    """What became of a picture that was asked for: in this run if it was, else the file that the project has."""
+    if run_id is not None:
+        calls = [call for call in await tool_calls.list_tool_calls(tx, run_id) if call.about == {_ASSET: name}]
+        if calls and calls[-1].result is None:
+            return {_ASSET: name, "status": "pending", "next": "It is still being made; ask again in a moment."}
+        if calls:
+            return {_ASSET: name, **dict(calls[-1].result or {})}
+    asset = await find_asset(tx, project_id, name)
+    if asset is None:
+        return {
+            "error": "ASSET_NOT_FOUND",
+            "message": f"The project has no file {name!r}.",
+            "next": "list_workspace_components names the files there are.",
+        }
+    return {_ASSET: name, "status": "passed", **_told_asset(asset)}
 
 
 async def picture_of(objects: Objects, verdict: Mapping[str, Any]) -> bytes | None:

@@ -12,11 +12,12 @@ from pagegate.actors.agents.tools import (
     ApplyComponentEditsCall,
     CreateComponentCall,
     CreateProjectPageCall,
+    GenerateImageCall,
     derive_page_code,
 )
 from pagegate.actors.agents.truncation import Placeholder, find_placeholder
 from pagegate.runtime.contract import framework_of
-from pagegate.storage import jobs, pages
+from pagegate.storage import images, jobs, pages
 from pagegate.storage.engine import Tx
 from pagegate.storage.runs import CallSubmission
 
@@ -28,6 +29,7 @@ async def prepare_calls(tx: Tx, project_id: int, calls: Sequence[AnyToolCall]) -
     taken = await pages.list_codes(tx, project_id) | await jobs.list_candidate_codes(tx, project_id)
     # A code that a call names outright is not for another call of the step to derive.
     taken |= {call.arguments.code for call in calls if isinstance(call, CreateProjectPageCall) and call.arguments.code}
+    files: set[str] | None = None  # names that no picture may get; looked up when one is asked for
     submissions = []
     for call in calls:
         match call:
@@ -43,6 +45,14 @@ async def prepare_calls(tx: Tx, project_id: int, calls: Sequence[AnyToolCall]) -
                 prepared = _submission(call, name, kind=jobs.COMPONENT_MUTATION, refused=refused)
             case ApplyComponentEditsCall():
                 prepared = _submission(call, call.arguments.component, kind=jobs.COMPONENT_MUTATION)
+            case GenerateImageCall():
+                name = call.arguments.name
+                if files is None:
+                    files = await images.list_taken_names(tx, project_id)
+                    files |= await images.list_names_to_come(tx, project_id)
+                refused = name_taken(name) if name in files else None
+                files.add(name)
+                prepared = _submission(call, name, kind=jobs.IMAGE_GENERATION, refused=refused)
             case _:
                 prepared = _submission(call, call.arguments.page)
         submissions.append(prepared)
@@ -51,6 +61,13 @@ async def prepare_calls(tx: Tx, project_id: int, calls: Sequence[AnyToolCall]) -
 
 def _submission(call: AnyToolCall, subject: str, **more: Any) -> CallSubmission:
     return CallSubmission(call.call_id, call.tool, call.arguments.model_dump(mode="json"), subject, **more)
+
+
+def name_taken(name: str) -> dict[str, Any]:
+    """What the agent is told of a picture whose name is a file's already, or is going to be one's."""
+    message = f"The project has a file {name!r} already, or one is being made; a generated picture replaces no file."
+    hint = "Use the file that is there, or call generate_image again with another name."
+    return refusal("ASSET_NAME_TAKEN", message, hint, {"asset_name": name})
 
 
 def refuse_cut(file: str, source: str, about: Mapping[str, str]) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """The tools an agent may call, as data: what a call says and what is wrong with it before anything is written (A2, A9).
 
-Owns the models of the writing tools: of pages (`create_project_page`, `apply_page_edits`) and of components
-(`create_component`, `apply_component_edits`). Every door parses a step's calls with them, and the job that executes a
-call parses the stored one with them again, so both read the same words the same way.
+Owns the models of the writing tools: of pages (`create_project_page`, `apply_page_edits`), of components
+(`create_component`, `apply_component_edits`) and of pictures (`generate_image`). Every door parses a step's calls with
+them, and the job that executes a call parses the stored one with them again, so both read the same words the same way.
 
 Only what a call shows by itself is decided here. What depends on the state at execution (a stale base, an edit that
 matches nothing or twice, an unknown page) is refused by the job, call by call, so that one bad call does not sink its
@@ -28,6 +28,7 @@ from pagegate.actors.agents.arguments import (
     ComponentName,
     OneLine,
     PageCode,
+    PictureName,
     SearchReplace,
     SourceText,
     StorableText,
@@ -37,6 +38,11 @@ from pagegate.runtime.contract import Framework
 
 SPEAKER_NOTES_CHARS_MAX = 20_000
 EDITS_MAX = 200
+IMAGE_PROMPT_CHARS_MAX = 4000
+# How codes begin that are no fault of a prompt; what changing it cannot mend counts against no repair budget (A11).
+IMAGE_INFRASTRUCTURE = ("IMAGE_PROVIDER_", "IMAGE_ANSWER_", "IMAGE_MAY_")
+
+ImageSize = Literal["auto", "256x256", "512x512", "1024x1024", "1536x1024", "1024x1536", "1792x1024", "1024x1792"]
 
 
 class ToolCallsRefused(Exception):
@@ -95,6 +101,27 @@ class ApplyComponentEdits(Edits):
     component: ComponentName
 
 
+class GenerateImage(Arguments):
+    """Let a provider make a picture; it becomes a file of the project.
+
+    Without `quality` and `background` the provider's own are taken; not every model knows every size.
+    """
+
+    name: PictureName
+    prompt: Annotated[StorableText, Field(min_length=1, max_length=IMAGE_PROMPT_CHARS_MAX)]
+    size: ImageSize = "1024x1024"
+    quality: Literal["low", "medium", "high", "standard", "hd"] | None = None
+    background: Literal["transparent", "opaque"] | None = None
+
+    @model_validator(mode="after")
+    def _can_be(self) -> "GenerateImage":
+        if not self.prompt.strip():
+            raise PydanticCustomError("text_empty", "the prompt is empty")
+        if self.background == "transparent" and not self.name.lower().endswith((".png", ".webp")):
+            raise PydanticCustomError("image_background", "a transparent picture needs a name in .png or .webp")
+        return self
+
+
 class CreateProjectPageCall(Arguments):
     call_id: CallId
     tool: Literal["create_project_page"]
@@ -119,7 +146,15 @@ class ApplyComponentEditsCall(Arguments):
     arguments: ApplyComponentEdits
 
 
-AnyToolCall = CreateProjectPageCall | ApplyPageEditsCall | CreateComponentCall | ApplyComponentEditsCall
+class GenerateImageCall(Arguments):
+    call_id: CallId
+    tool: Literal["generate_image"]
+    arguments: GenerateImage
+
+
+AnyToolCall = (
+    CreateProjectPageCall | ApplyPageEditsCall | CreateComponentCall | ApplyComponentEditsCall | GenerateImageCall
+)
 ToolCall = Annotated[AnyToolCall, Field(discriminator="tool")]
 
 # The arguments of each writing tool: what a door shows of it.
@@ -128,6 +163,7 @@ TOOLS: dict[str, type[Arguments]] = {
     "apply_page_edits": ApplyPageEdits,
     "create_component": CreateComponent,
     "apply_component_edits": ApplyComponentEdits,
+    "generate_image": GenerateImage,
 }
 
 # What a call may be about, as events and results name it: the columns of `jobs.SUBJECTS`, without a database.
@@ -178,6 +214,8 @@ def _source_bytes(call: AnyToolCall) -> int:
     """How much source a call brings: the whole, or the largest text that an edit puts in. The job checks the result."""
     if isinstance(call.arguments, Edits):
         return max(len(edit.replace.encode()) for edit in call.arguments.edits)
+    if isinstance(call.arguments, GenerateImage):
+        return 0
     return len(call.arguments.source.encode())
 
 

@@ -88,7 +88,7 @@ def ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
     """The final transaction, after the fence: re-check (Q7), then write what there is to write."""
 
     async def settle(tx: Tx) -> End:
-        end = await _stopped(tx, job)
+        end = await why_stopped(tx, job)
         if end is None:
             end = end_or_write if isinstance(end_or_write, End) else await end_or_write(tx)
         return end
@@ -96,8 +96,8 @@ def ending(job: ClaimedJob, end_or_write: End | Settle) -> Settle:
     return settle
 
 
-async def _stopped(tx: Tx, job: ClaimedJob) -> End | None:
-    """Why nothing may be written any more, whatever the work came to (Q7, A6)."""
+async def why_stopped(tx: Tx, job: ClaimedJob) -> End | None:
+    """Why nothing may be written any more, whatever the work came to (Q7, A6); before it, why it need not begin."""
     try:
         run = await runs.get_run(tx, job.row.run_id)
     except runs.RunNotFound:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,12 @@ from pagegate.actors.agents.external_tasks import BatchesMayBeReady
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
+from pagegate.actors.images.credentials import ImageCredentials
+from pagegate.actors.images.provider import HttpImageProvider
+from pagegate.actors.images.sweeper import StagedSweeper
 from pagegate.actors.jobs.asset_ratio import AssetRatio
 from pagegate.actors.jobs.asset_ratio_scan import AssetRatioScan, RatioJobEnded, ScanLimits
+from pagegate.actors.jobs.image_generation import ImageGeneration
 from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.jobs.page_picture import PagePictures
@@ -57,7 +61,7 @@ from pagegate.actors.webhooks import Webhooks
 from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
-from pagegate.storage import asset_ratios, builds, lanes
+from pagegate.storage import asset_ratios, builds, images, lanes
 from pagegate.storage.engine import Clock, Database, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
@@ -98,6 +102,8 @@ class BackendOptions:
     build_active_jobs_max: int = 16
     ratio_concurrency: int = 1
     ratio_scan: ScanLimits = field(default_factory=ScanLimits)
+    image_concurrency: int = 1
+    image_timeout_s: float = 180.0
     infra_failures_max: int = 10
     lease_losses_max: int = 3
     lease: LeaseTimes = field(default_factory=LeaseTimes)
@@ -130,6 +136,7 @@ class BackendSystem:
         self.pulse = Pulse()
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
+        self._other_queues: list[pykka.ActorRef[JobQueue]] = []  # besides those of pages and screenshots
 
     async def __aenter__(self) -> "BackendSystem":
         try:
@@ -168,7 +175,7 @@ class BackendSystem:
             self.owner,
             options.run_limits,
             options.agents,
-            on_jobs=lambda: self.queue.tell(JobsSubmitted()),
+            on_jobs=self._wake_calls,
         )
         self._started(self.agents.background)
         external = self.agents.external
@@ -185,11 +192,14 @@ class BackendSystem:
         self.screenshot_queue = self._start_queue(screenshot, options.screenshot_concurrency)
         pictures.on_ordered = lambda: self.screenshot_queue.tell(JobsSubmitted())
         self.ratio_queue = self._start_ratios()
+        self.image_queue = self._start_images(hint_external)
+        self._other_queues = [self.ratio_queue, self.image_queue]
         # Runs first at the stop: everything below still works while running jobs converge.
         self._stack.push_async_callback(self.drain)
         self.builds = self._start_builds(session)
         queues = {
             mutation.name: self.queue,
+            images.IMAGE_GENERATION: self.image_queue,
             screenshot.name: self.screenshot_queue,
             builds.PROJECT_BUILD: self.builds,
             asset_ratios.ASSET_RATIO_BACKFILL: self.ratio_queue,
@@ -216,6 +226,7 @@ class BackendSystem:
             options.run_limits.active_jobs_max,
             options.run_limits.job_deadline_s,
             {
+                **options.run_limits.active_jobs_max_of,
                 screenshot.name: options.screenshot_active_jobs_max,
                 builds.PROJECT_BUILD: options.build_active_jobs_max,
                 asset_ratios.ASSET_RATIO_BACKFILL: options.ratio_scan.active_jobs_max,
@@ -228,11 +239,11 @@ class BackendSystem:
     async def drain(self) -> None:
         """Stop claiming, screenshots first, and let running jobs end within the grace time (Q10, S6)."""
         grace = Drain(self.options.drain_grace_s)
-        ratios = asyncio.create_task(ask(self.ratio_queue, grace))
+        others = [asyncio.create_task(ask(queue, grace)) for queue in self._other_queues]
         screenshots = asyncio.create_task(ask(self.screenshot_queue, grace))
         await asyncio.sleep(0)  # the message is on its way
         await ask(self.screenshot_queue, GetQueueState())  # answered after it: no screenshot is claimed any more
-        await asyncio.gather(screenshots, ratios, ask(self.queue, grace))
+        await asyncio.gather(screenshots, *others, ask(self.queue, grace))
 
     async def _open_storage(self) -> None:
         options = self.options
@@ -289,6 +300,27 @@ class BackendSystem:
             options.internal_url,
             options.check_limits,
         )
+
+    def _wake_calls(self) -> None:
+        """A step was submitted: look for work in every lane that carries out calls."""
+        for queue in (self.queue, self.image_queue):
+            queue.tell(JobsSubmitted())
+
+    def _start_images(self, hint_external: Callable[[], None]) -> pykka.ActorRef[JobQueue]:
+        def ended() -> None:
+            hint_external()
+            self.queue.tell(JobsSubmitted())  # a page of its step may run now
+
+        kind = ImageGeneration(
+            self.db,
+            self.objects,
+            HttpImageProvider(self.options.image_timeout_s),
+            ImageCredentials(self.agents.models),
+            self.feed,
+            ended,
+        )
+        self._started(StagedSweeper.start(self.objects))
+        return self._start_queue(kind, self.options.image_concurrency)
 
     def _start_builds(self, session: aiohttp.ClientSession) -> pykka.ActorRef[ProjectBuilds]:
         options = self.options

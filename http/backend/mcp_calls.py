@@ -14,7 +14,7 @@ from pydantic import ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from pagegate.actors.agents import reading
-from pagegate.actors.agents.arguments import Arguments, ComponentName, PageCode
+from pagegate.actors.agents.arguments import Arguments, ComponentName, PageCode, PictureName
 from pagegate.actors.agents.instructions import DOCS
 from pagegate.actors.agents.runs import StartApiRun
 from pagegate.actors.agents.tools import (
@@ -22,6 +22,7 @@ from pagegate.actors.agents.tools import (
     ApplyPageEdits,
     CreateComponent,
     CreateProjectPage,
+    GenerateImage,
     parse_tool_call,
     refuse_step,
     subject_of,
@@ -65,6 +66,10 @@ class EditComponentOnce(ApplyComponentEdits, Once):
     pass
 
 
+class GenerateImageOnce(GenerateImage, Once):
+    pass
+
+
 class NoArguments(Arguments):
     pass
 
@@ -74,20 +79,23 @@ class OfPage(Arguments):
 
 
 class OfVerdict(Arguments):
-    """About a page or a component."""
+    """About a page, a component or a picture that is being made."""
 
     page: PageCode | None = None
     component: ComponentName | None = None
+    asset: PictureName | None = None
     run_id: Id | None = None
 
     @model_validator(mode="after")
     def _about_one(self) -> "OfVerdict":
-        if (self.page is None) == (self.component is None):
-            raise PydanticCustomError("verdict_of", "name a page or a component")
+        if [self.page, self.component, self.asset].count(None) != 2:
+            raise PydanticCustomError("verdict_of", "name a page, a component or an asset, one of them")
         return self
 
     @property
     def about(self) -> dict[str, str]:
+        if self.asset is not None:
+            return {"asset_name": self.asset}
         return {"page_code": self.page} if self.page is not None else {"component_name": self.component or ""}
 
 
@@ -113,10 +121,12 @@ TOOLS: Mapping[str, Tool] = {
     "apply_page_edits": Tool(EditPageOnce, "edits", _WAITS),
     "create_component": Tool(CreateComponentOnce, "creates", _WAITS),
     "apply_component_edits": Tool(EditComponentOnce, "edits", _WAITS),
+    "generate_image": Tool(GenerateImageOnce, "creates", _WAITS),
     "get_verdict": Tool(
         OfVerdict,
         "looks",
-        "Name a `page` or a `component`. Give the `run_id` of a call to see its verdict, or to wait for it.",
+        "Name a `page`, a `component` or a picture's `asset`. Give the `run_id` of a call to see its verdict, or to "
+        "wait for it.",
     ),
 }
 
@@ -184,7 +194,9 @@ async def _verdict(call: Ask, asked: OfVerdict, tell: Tell) -> Told:
     project_id, run_id = call.params.project_id, asked.run_id
 
     async def look(tx: Tx) -> dict[str, Any] | None:
-        if asked.component is not None:
+        if asked.asset is not None:
+            verdict = await reading.get_picture(tx, project_id, run_id, asked.asset)
+        elif asked.component is not None:
             verdict = await reading.get_component_verdict(tx, project_id, run_id, asked.component)
         else:
             verdict = await reading.get_verdict(tx, project_id, run_id, asked.page or "")
@@ -247,11 +259,11 @@ def _doing(event: runs.RunEvent) -> str:
 
 
 def _handle(run_id: int | None, about: Mapping[str, str]) -> dict[str, Any]:
-    noun = "component" if "component_name" in about else "page"
+    noun = "component" if "component_name" in about else "asset" if "asset_name" in about else "page"
     subject = subject_of(about)
     return {
         "status": "pending",
         **about,
         "run_id": run_id,
-        "next": f"The check goes on: call get_verdict with {noun} {subject!r}, run_id {run_id}; do not submit again.",
+        "next": f"The work goes on: call get_verdict with {noun} {subject!r}, run_id {run_id}; do not submit again.",
     }

@@ -28,6 +28,9 @@ TOOLS = [
     "list_workspace_components",
     "create_project_page",
     "apply_page_edits",
+    "create_component",
+    "apply_component_edits",
+    "generate_image",
     "get_verdict",
 ]
 
