@@ -15,7 +15,7 @@ from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.actors.systems.agent_options import AgentOptions
 from pagegate.actors.systems.backend import BackendOptions, BackendSystem, RenderWorkerOptions
-from pagegate.deploy import replicas
+from pagegate.deploy import event_loop, replicas
 from pagegate.deploy.agent_settings import listed
 from pagegate.deploy.keeper import EXIT_BUSY
 from pagegate.deploy.operator_token import ensure_operator
@@ -189,4 +189,4 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
         await system.__aexit__()
 
 
-BACKEND = Kind("backend", BackendSettings, serving)
+BACKEND = Kind("backend", BackendSettings, serving, event_loop.run)

@@ -17,7 +17,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,11 +60,12 @@ class Serving:
 
 @dataclass(frozen=True)
 class Kind:
-    """What one process is: its settings, and the context that starts and stops its system."""
+    """What one process is: its settings, the context that starts and stops its system, and what runs its loop."""
 
     name: str
     settings: type[ProcessSettings]
     serving: Callable[[Any], AbstractAsyncContextManager[Serving]]
+    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run
 
 
 def kind_of(name: str) -> Kind:
@@ -98,7 +99,7 @@ def run_process(name: str, env_file: Path | None = None, **given: Any) -> int:
     for warning in misspelt():
         log.warning("settings.misspelt", problem=warning)
     try:
-        asyncio.run(_serve(kind, settings))
+        kind.run(_serve(kind, settings))
     except ProcessRefused as refused:
         _tell(f"pagegate {name} cannot start: {refused}")
         return refused.exit_code

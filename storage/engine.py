@@ -25,6 +25,7 @@ from sqlalchemy import (
     CursorResult,
     Engine,
     Executable,
+    Result,
     Table,
     event,
     func,
@@ -97,6 +98,7 @@ class Tx:
         self.conn = conn
         self.dialect: Dialect = dialect
         self._clock = clock
+        self._ended = False
 
     @property
     def now(self) -> ColumnElement[int]:
@@ -126,23 +128,31 @@ class Tx:
 
         Cancelled, it ends on SQLite first; on PostgreSQL it is interrupted, which costs its connection.
         """
+        assert not self._ended, "the transaction has made its last statement"
         return await _translated(self.conn.execute(statement, parameters))
 
-    async def run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
-        """`execute` for a statement that was built once (`present.py`): the present is one of its parameters."""
-        if self.dialect == "sqlite":
-            parameters[PRESENT] = self.present_ms()
-        return await self.execute(statement, parameters)
+    async def run(self, statement: Executable, *, last: bool = False, **parameters: Any) -> Result[Any]:
+        """`execute` for a statement that was built once (`present.py`): the present is one of its parameters.
 
-    async def run_all(self, *wanted: tuple[Executable, Mapping[str, Any]]) -> list[CursorResult[Any]]:
+        `last`: nothing follows in this transaction; on SQLite its commit is part of the same hop.
+        """
+        (result,) = await self.run_all((statement, parameters), last=last)
+        return result
+
+    async def run_all(self, *wanted: tuple[Executable, Mapping[str, Any]], last: bool = False) -> Sequence[Result[Any]]:
         """`run` for several statements, one after the other, none of which waits for another's answer.
 
         On SQLite they are one hop to the connection's thread.
         """
-        if not isinstance(self.conn, SqliteConnection):
-            return [await self.run(statement, **parameters) for statement, parameters in wanted]
-        present = {PRESENT: self.present_ms()}
-        return await _translated(self.conn.execute_all([(said, {**given, **present}) for said, given in wanted]))
+        assert not self._ended, "the transaction has made its last statement"
+        if isinstance(self.conn, SqliteConnection):
+            present = {PRESENT: self.present_ms()}
+            one_hop = self.conn.run([(said, {**given, **present}) for said, given in wanted], last=last)
+            results: Sequence[Result[Any]] = await _translated(one_hop)
+        else:
+            results = [await self.execute(statement, parameters) for statement, parameters in wanted]
+        self._ended = last
+        return results
 
     async def insert(self, table: Table, **values: Any) -> int:
         """Insert one row, answer its `id`."""

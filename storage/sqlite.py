@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import aiosqlite
-from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
+from sqlalchemy import Connection, CursorResult, Engine, Executable, Result, create_engine, event
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from pagegate.storage.prepared import prepared, run_text
 from pagegate.storage.stored_json import read_json
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class SqliteConnection:
 
     def __init__(self, thread: aiosqlite.Connection, sync: Connection) -> None:
         self._thread, self._sync = thread, sync
+        self._driver: sqlite3.Connection = thread._conn
 
     async def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -39,11 +41,23 @@ class SqliteConnection:
         """Run one statement; its rows are already fetched."""
         return await _in(self._thread, lambda: _fetched(self._sync.execute(statement, parameters)))
 
-    async def execute_all(self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]]) -> list[CursorResult[Any]]:
-        """Run several statements in one hop."""
-        return await _in(
-            self._thread, lambda: [_fetched(self._sync.execute(statement, given)) for statement, given in wanted]
-        )
+    async def run(self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], *, last: bool) -> list[Result[Any]]:
+        """Run statements that were built once, in one hop; `last`: and make everything durable in the same."""
+
+        def work() -> list[Result[Any]]:
+            results = [self._run(statement, given) for statement, given in wanted]
+            if last:
+                self._sync.commit()
+            return results
+
+        return await _in(self._thread, work)
+
+    def _run(self, statement: Executable, given: Mapping[str, Any]) -> Result[Any]:
+        if self._sync.engine.dispatch.before_cursor_execute:  # somebody listens, whom only SQLAlchemy's own way tells
+            return _fetched(self._sync.execute(statement, given))
+        if not self._sync.in_transaction():
+            self._sync.begin()
+        return prepared(statement, self._sync.dialect).run(self._driver, given)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> CursorResult[Any]:
         """Run the driver's own text."""
@@ -161,8 +175,8 @@ def _engine(begin: str, synchronous: str, busy_timeout_ms: int, creator: Callabl
         cursor.close()
 
     @event.listens_for(engine, "begin")
-    def start(connection: Any) -> None:
-        connection.exec_driver_sql(begin)
+    def start(connection: Connection) -> None:
+        run_text(cast(Any, connection.connection.driver_connection), begin)
 
     return engine
 

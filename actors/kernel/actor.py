@@ -60,14 +60,19 @@ class Timer:
     database must not find a mailbox full of ticks in front of its stop.
     """
 
-    def __init__(self, fire: Callable[[], None], delay_s: float, period_s: float | None) -> None:
-        self._fire, self._period_s = fire, period_s
+    def __init__(
+        self, fire: Callable[[], None], delay_s: float, period_s: float | None, pending: "dict[Timer, None]"
+    ) -> None:
+        self._fire, self._period_s, self._pending = fire, period_s, pending
         self.cancelled = self.unread = False
         self._handle = asyncio.get_running_loop().call_later(delay_s, self._due)
+        pending[self] = None
 
     def _due(self) -> None:
         if self._period_s is not None:
             self._handle = asyncio.get_running_loop().call_later(self._period_s, self._due)
+        else:
+            self._pending.pop(self, None)
         if not self.unread:
             self.unread = True
             self._fire()
@@ -75,6 +80,7 @@ class Timer:
     def cancel(self) -> None:
         self.cancelled = True
         self._handle.cancel()
+        self._pending.pop(self, None)
 
 
 class Reply(Generic[T]):
@@ -118,7 +124,7 @@ class Actor(pykka.Actor):
         # Mangled names: a subclass's own `_children` or `_timers` must not collide with these.
         self.__life = object()
         self.__children: dict[asyncio.Task[Any], None] = {}  # in the order of their start, which is that of their end
-        self.__timers: list[Timer] = []
+        self.__timers: dict[Timer, None] = {}  # that are still to fire
         self.__owed: dict[Reply[Any], None] = {}
         self.__asker: LoopFuture[Any] | None = None
         self.__deferred = False
@@ -201,7 +207,9 @@ class Actor(pykka.Actor):
         try:
             await self.setup()
             while not self.actor_stopped.is_set():
-                await self._handle(await self.actor_inbox.next())
+                if self.actor_inbox.empty():
+                    await self.actor_inbox.arrival()
+                await self._handle(self.actor_inbox.get())
         except Exception as error:
             return error
         finally:
@@ -248,9 +256,8 @@ class Actor(pykka.Actor):
                 envelope.reply_to.set(None)
 
     async def _end_children(self) -> None:
-        for timer in self.__timers:
+        for timer in list(self.__timers):
             timer.cancel()
-        self.__timers.clear()
         self.__life = object()  # whatever the children and timers still put into the mailbox is not heard
         children = list(self.__children)
         for child in children:
@@ -265,9 +272,7 @@ class Actor(pykka.Actor):
         def fire() -> None:
             self.actor_inbox.put(Envelope(_FromOwnLife(life, _TimerFired(timer, message))))
 
-        timer = Timer(fire, delay_s, period_s)
-        self.__timers = [t for t in self.__timers if not t.cancelled] if len(self.__timers) >= 64 else self.__timers
-        self.__timers.append(timer)
+        timer = Timer(fire, delay_s, period_s, self.__timers)
         return timer
 
     def _reborn(self) -> "Actor":

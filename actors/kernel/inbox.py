@@ -34,12 +34,11 @@ class Inbox:
         """Pykka's protocol: the next envelope, which must be there."""
         return self._envelopes.popleft()
 
-    async def next(self) -> Envelope[Any]:
-        """Wait for the next envelope."""
+    async def arrival(self) -> None:
+        """Wait until there is an envelope."""
         while not self._envelopes:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._envelopes.popleft()

@@ -179,8 +179,7 @@ class JobQueue(Actor):
             return
         sent_s = self.now_s()
         try:
-            async with self._db.write() as tx:
-                claimed, rotation = await self._claim_in_turns(tx, len(self._state.free))
+            claimed, rotation = await self._claim_in_turns(len(self._state.free))
         except DatabaseUnavailable as error:
             # The claims may have been made: then nobody runs them, and the sweep finds them when their lease is over.
             log.warning("job.claim_failed", kind=self._kind, reason=str(error))
@@ -193,13 +192,18 @@ class JobQueue(Actor):
             self._state = occupied(self._state, place)
             self._workers[place].tell(RunJob(job, sent_s, self.actor_ref))
 
-    async def _claim_in_turns(self, tx: Tx, count: int) -> tuple[list[ClaimedJob], Rotation]:
+    async def _claim_in_turns(self, count: int) -> tuple[list[ClaimedJob], Rotation]:
         """Up to `count` jobs, by turns of the workspaces that wait (R3's turns); and the turns after them."""
+        if (latest := last_served(self._rotation, _CLASS)) is not None:
+            async with self._db.write() as tx:
+                claimed = await self._claim_of(tx, latest, count, if_alone=True)
+            if claimed:
+                return claimed, self._rotation  # the only one that waits is the last one in the turns already
+        async with self._db.write() as tx:
+            return await self._deal(tx, count)
+
+    async def _deal(self, tx: Tx, count: int) -> tuple[list[ClaimedJob], Rotation]:
         rotation, claimed = self._rotation, list[ClaimedJob]()
-        if (latest := last_served(rotation, _CLASS)) is not None:
-            claimed = await self._claim_of(tx, latest, count, if_alone=True)
-        if claimed:
-            return claimed, rotation  # the only one that waits is the last one in the turns already
         heads = [Head(_CLASS, one.workspace_id, one.job_id) for one in await jobs.list_waiting(tx, self._kind)]
         while heads and len(claimed) < count:
             turns = deal(rotation, heads, count - len(claimed))

@@ -71,7 +71,9 @@ class JobWorker(Actor):
         self._writer = writer or LaneWriter(db, kind, times)
         self._state: State = Idle()
         self._work: asyncio.Task[None] | None = None
-        self._job_timers: list[Timer] = []
+        # Armed once and kept through many jobs: a timer for each job would cost as much as deciding about it.
+        self._beat: Timer | None = None
+        self._watch: Timer | None = None
         self._rnd = random.Random()  # noqa: S311  jitter, not a secret
 
     async def setup(self) -> None:
@@ -87,8 +89,12 @@ class JobWorker(Actor):
             self._pulse.beat(
                 self.actor_urn, ok=message.ended.error is None or isinstance(message.ended.error, LeaseLost)
             )
-        if isinstance(message, RenewalDue) and isinstance(self._state, Working):
-            self._await_heartbeat()
+        if isinstance(message, RenewalDue):
+            self._beat = None
+            if isinstance(self._state, Working):
+                self._await_heartbeat()
+        if isinstance(message, StopDue):
+            self._watch = None
         self._state, effects = decide(self._state, message, self.now_s(), self._times)
         for effect in effects:
             await self._run(effect)
@@ -105,13 +111,10 @@ class JobWorker(Actor):
                 assert self._work is not None
                 self._work.cancel()
             case WatchLease(at_s):
-                self._job_timers.append(self.after(at_s - self.now_s(), StopDue()))
+                self._watch_lease(at_s)
             case Write():
                 self._work = self.spawn(self._write(effect), then=Written)
             case Report(job, queue):
-                for timer in self._job_timers:
-                    timer.cancel()
-                self._job_timers.clear()
                 self._work = None
                 self._pulse.rested(self.actor_urn)
                 await self._kind.ended(job)
@@ -135,10 +138,17 @@ class JobWorker(Actor):
 
     def _await_heartbeat(self) -> None:
         """The next one is due when it is for all workers, so that one statement renews all their leases."""
+        if self._beat is not None:
+            return
         period_s = self._times.heartbeat_s
         left_s = period_s - self.now_s() % period_s
         # A timer may fire a little early; the beat that it stood for is not to come twice.
-        self._job_timers.append(self.after(left_s if left_s > period_s / 100 else left_s + period_s, RenewalDue()))
+        self._beat = self.after(left_s if left_s > period_s / 100 else left_s + period_s, RenewalDue())
+
+    def _watch_lease(self, at_s: float) -> None:
+        """Look at `at_s`, or earlier: an earlier job's watch fires before this one's, and then looks again."""
+        if self._watch is None:
+            self._watch = self.after(at_s - self.now_s(), StopDue())
 
     async def _settle(self, job: ClaimedJob, settle: Settle) -> None:
         await self._insist(lambda: self._writer.settle(job, settle))

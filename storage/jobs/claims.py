@@ -45,14 +45,20 @@ async def claim_jobs(
 ) -> list[ClaimedJob]:
     """Claim up to `count` jobs of a workspace in one conditional UPDATE, which adds 1 to the fence of each (Q3).
 
-    `if_alone`: nothing unless it is the only workspace that waits; then nobody needs to be asked whose turn it is.
+    `if_alone`: nothing unless it is the only workspace that waits; then nobody needs to be asked whose turn it is, and
+    this is the last statement of its transaction.
 
     In order: smallest `priority`, then oldest. Skipped are jobs whose `available_at` lies ahead, and those with an
     earlier live job of the same batch on the same page (A2). A paused lane has none (Q11): that is asked in this very
     statement, since a pause that a replica merely remembers is one that it may not have heard of.
     """
     claimed = await tx.run(
-        _claim(kind, tx.dialect, if_alone), worker=worker_id, ttl_ms=lease_ttl_ms, workspace=workspace_id, count=count
+        _claim(kind, tx.dialect, if_alone),
+        last=if_alone,
+        worker=worker_id,
+        ttl_ms=lease_ttl_ms,
+        workspace=workspace_id,
+        count=count,
     )
     rows = sorted(claimed.all(), key=lambda row: (row.priority, row.id))
     return [ClaimedJob(Lease(kind, row.id, worker_id, row.attempt, row.lease_expires_at), row) for row in rows]

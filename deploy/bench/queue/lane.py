@@ -131,9 +131,10 @@ def transactions_of(db: Database) -> Iterator[list[Transaction]]:
     engine = db._writers.sync_engine
     made: list[Transaction] = []
 
+    def begin(_conn: Any) -> None:
+        made.append([("BEGIN IMMEDIATE", ())])
+
     def statement(_conn: Any, _cursor: Any, said: str, parameters: Any, *_: Any) -> None:
-        if said.startswith("BEGIN"):
-            made.append([])
         made[-1].append((said, parameters))
 
     def commit(_conn: Any) -> None:
@@ -142,7 +143,12 @@ def transactions_of(db: Database) -> Iterator[list[Transaction]]:
     def rollback(_conn: Any) -> None:
         made[-1].append(("ROLLBACK", ()))
 
-    ears: dict[str, Callable[..., Any]] = {"before_cursor_execute": statement, "commit": commit, "rollback": rollback}
+    ears: dict[str, Callable[..., Any]] = {
+        "begin": begin,
+        "before_cursor_execute": statement,
+        "commit": commit,
+        "rollback": rollback,
+    }
     for name, ear in ears.items():
         event.listen(engine, name, ear)
     try:

@@ -19,6 +19,7 @@ import asyncpg
 from rich.console import Console
 from rich.table import Table
 
+from pagegate.deploy import event_loop
 from pagegate.deploy.bench.queue.lane import add_finished, drain, settle_in, submit, transactions_of
 from pagegate.deploy.bench.queue.opponent import Procrastinate, ProcrastinateMissing
 from pagegate.deploy.bench.queue.raw import one_by_one, replay
@@ -81,7 +82,7 @@ def run_queue_bench(json_file: Path | None, wanted: Wanted) -> int:
     """The whole command."""
     console = console_of(sys.stdout)
     configure_logs("bench", level="error", stream=sys.stderr)
-    rates = asyncio.run(measure(wanted, lambda line: console.print(f"bench  {line}", markup=False)))
+    rates = event_loop.run(measure(wanted, lambda line: console.print(f"bench  {line}", markup=False)))
     goals = goals_of(rates, wanted)
     print_rates(console, rates, goals)
     if json_file is not None:
