@@ -8,10 +8,12 @@ import pytest
 from PIL import Image
 from sqlalchemy import select
 
+from pagegate.actors.agents.reading import list_workspace_components
 from pagegate.actors.jobs.edits import apply_edits
 from pagegate.storage import schema
+from pagegate.storage.asset_ratios import is_due
 from pagegate.storage.pages import NewVersion, add_page_version, insert_page_with_first_version
-from tests.integration.http.conftest import World
+from tests.integration.http.conftest import Person, World
 from tests.integration.runtime.lighting import LightTools
 
 SOURCE = (
@@ -138,7 +140,9 @@ async def test_uploaded_picture_is_measured(world: World, tools: LightTools) -> 
     saved = await world.editor.ask("PUT", f"{world.project}/assets/a.png", data=png((30, 20)))
     assert (saved.body["width_px"], saved.body["height_px"], saved.body["unmeasured"]) == (30, 20, None)
     listed = await world.viewer.get(f"{world.project}/assets")
-    assert [(a["name"], a["width_px"], a["height_px"]) for a in listed.body["assets"]] == [("a.png", 30, 20)]
+    assert [(a["name"], a["width_px"], a["height_px"], a["ratio"]) for a in listed.body["assets"]] == [
+        ("a.png", 30, 20, 1.5)
+    ]
     text = await world.editor.ask("PUT", f"{world.project}/assets/a.txt", data=b"text")
     assert (text.body["width_px"], text.body["unmeasured"]) == (None, None)
 
@@ -149,6 +153,32 @@ async def test_picture_that_cannot_be_measured_is_saved_and_says_why(world: Worl
     assert (saved.status, saved.body["width_px"]) == (200, None)
     assert saved.body["unmeasured"]["code"] == "ASSET_HAS_NO_SIZE"
     assert saved.body["unmeasured"]["hint"]
+    (listed,) = (await world.viewer.get(f"{world.project}/assets")).body["assets"]
+    assert (listed["unmeasured"], listed["ratio"]) == (saved.body["unmeasured"], None)
+
+
+async def test_what_a_model_is_told_of_a_file_has_its_size_where_it_is_known(world: World, tools: LightTools) -> None:
+    world.runtimes.tools = tools
+    await world.editor.ask("PUT", f"{world.project}/assets/a.png", data=png((30, 20)))
+    await world.editor.ask("PUT", f"{world.project}/assets/b.svg", data=b"<svg></svg>")
+    async with world.db.read() as tx:
+        told = await list_workspace_components(tx, world.project_id)
+    assert told["assets"] == [
+        {"import": "@assets/a.png", "media_type": "image/png", "width_px": 30, "height_px": 20, "ratio": 1.5},
+        {"import": "@assets/b.svg", "media_type": "image/svg+xml"},
+    ]
+
+
+async def test_a_job_is_looked_for_at_once_only_when_the_file_is_not_at_fault(world: World, tools: LightTools) -> None:
+    woken: list[str] = []
+    async with world.another_door(wake_ratios=lambda: woken.append("looked")) as url:
+        editor = Person(world.http, url, world.editor.user_id, world.editor.token)
+        for name, light in (("a.svg", tools), ("b.svg", None), ("c.txt", None)):
+            world.runtimes.tools = light
+            assert (await editor.ask("PUT", f"{world.project}/assets/{name}", data=b"<svg></svg>")).status == 200
+    assert woken == ["looked"]
+    async with world.db.read() as tx:
+        assert await is_due(tx)
 
 
 async def test_size_that_was_not_known_is_kept_when_the_same_file_comes_again(world: World, tools: LightTools) -> None:

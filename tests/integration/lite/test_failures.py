@@ -22,6 +22,7 @@ from pagegate.deploy.demo import Lite, create_administrator, lite
 DECK = Deck()
 QUICK_LEASES = {"DURABLE_JOB_LEASE_SECONDS": "6", "DURABLE_JOB_HEARTBEAT_SECONDS": "1"}
 RUN_LIMIT_S = 240
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 3 2"/>'
 
 
 @pytest.fixture
@@ -91,6 +92,24 @@ async def test_a_killed_process_costs_the_run_nothing_but_time(server: Lite, com
     assert killed, "nothing was killed"
     expect_every_verdict_once(run, events, versions)
     assert child_of(server, command).pid != killed[0]
+
+
+async def test_a_picture_saved_while_the_runtime_is_gone_is_measured_when_there_is_one_again(server: Lite) -> None:
+    token = await create_administrator(server)
+    async with Api(server.url, token) as api:
+        assets = f"/projects/{await create_project(api, DECK)}/assets"
+        os.kill(child_of(server, "runtime").pid, signal.SIGKILL)
+        saved = await api.call("PUT", f"{assets}/new.svg", data=SVG)
+        assert saved["ratio"] is None
+        assert saved["unmeasured"]["code"].startswith("RUNTIME_")
+        lane = "/jobs?lane=asset_ratio_backfill_jobs"
+        async with asyncio.timeout(RUN_LIMIT_S):
+            while (job := (await api.call("GET", lane))["jobs"][0])["status"] in {"pending", "running"}:
+                await asyncio.sleep(0.1)
+        listed = (await api.call("GET", assets))["assets"]
+        assert job["status"] == "succeeded"
+        assert {asset["name"]: asset["ratio"] for asset in listed}["new.svg"] == 1.5
+        assert all(asset["ratio"] and asset["unmeasured"] is None for asset in listed)
 
 
 async def test_a_run_goes_on_after_the_whole_server_was_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from pagegate.runtime.contract import CompileRequest, ErrorBody
+from pagegate.runtime.contract import CompileRequest, ErrorBody, LightResult
 from pagegate.runtime.refusals import SourceUnavailable
 from pagegate.runtime.sources import HttpModuleSource
 from tests.integration.processes.conftest import StartServe
@@ -43,6 +43,31 @@ class Reading(Played):
             body = ErrorBody(code=error.code, message=str(error))
             return web.Response(text=body.model_dump_json(), content_type="application/json", status=error.status)
         return await super()._compile(request)
+
+
+class Measuring(Reading):
+    """A light tool too: the first request fails, the next ones pass the gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured, self.light = 0, asyncio.Event()
+        self._server.app.router.add_post("/light/{tool}", self._measure)
+
+    async def _measure(self, request: web.Request) -> web.Response:
+        await request.read()
+        self.measured += 1
+        if self.measured == 1:
+            return web.json_response(ErrorBody(code="RUNTIME_NOT_READY", message="later").model_dump(), status=503)
+        self.light.set()
+        await self.gate.wait()
+        size = LightResult(ok=True, result={"width_px": 3, "height_px": 2, "ratio": 1.5})
+        return web.Response(text=size.model_dump_json(), content_type="application/json")
+
+
+@pytest.fixture
+async def measuring() -> AsyncIterator[Measuring]:
+    async with Measuring() as far:
+        yield far
 
 
 @pytest.fixture
@@ -174,3 +199,25 @@ async def test_an_artifact_on_redis_is_read_through_any_backend_of_it(
             for backend in (serve, other):
                 async with session.get(backend.url + path) as answer:
                     assert (answer.status, (await answer.json())["entry"]) == (200, "pages/a.vue")
+
+
+async def test_redis_that_is_cleared_while_a_file_is_measured_changes_nothing(
+    processes: StartServe, measuring: Measuring, redis: RedisServer, sqlite_url: str
+) -> None:
+    """Not even a retry: claim, lease and result of this lane are rows, and it keeps nothing else (P2, Q3)."""
+    serve = processes(sqlite_url, far_url=measuring.url, REDIS_URL=redis.url)
+    await serve.start()
+    measuring.gate.clear()
+    async with serve.api as api:
+        assets = f"/projects/{(await Project.create(api)).id}/assets"
+        saved = await api.call("PUT", f"{assets}/a.png", data=b"bytes")
+        assert (saved["ratio"], saved["unmeasured"]["code"]) == (None, "RUNTIME_UNAVAILABLE")
+        async with asyncio.timeout(WAIT_S):
+            await measuring.light.wait()
+        redis.say("FLUSHALL")
+        measuring.gate.set()
+        await serve.logged("asset.ratio.job.execution_finished")
+        (listed,) = (await api.call("GET", assets))["assets"]
+        (job,) = (await api.call("GET", "/jobs?lane=asset_ratio_backfill_jobs"))["jobs"]
+    assert (listed["ratio"], listed["width_px"], listed["unmeasured"]) == (1.5, 3, None)
+    assert (job["status"], job["attempt"], job["infra_failures"], measuring.measured) == ("succeeded", 1, 0, 2)

@@ -7,7 +7,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, inspect, text, update
+from sqlalchemy import Connection, inspect, select, text, update
 
 from pagegate.storage import schema
 from pagegate.storage.engine import Database, dialect_of
@@ -121,6 +121,33 @@ async def test_a_database_of_the_first_version_is_upgraded_with_what_is_in_it(em
         tasks = schema.ai_agent_external_tasks
         await tx.execute(update(tasks).where(tasks.c.id == 1).values(state="failed", finished_at_ms=1))
         await tx.execute(update(tasks).where(tasks.c.id == 1).values(state="pending", finished_at_ms=None))
+    await db.close()
+
+
+async def test_files_of_an_older_version_get_the_ratio_that_they_measure_or_wait_for_it(empty_url: str) -> None:
+    db = await Database.open(empty_url)
+    world = World(db)
+    files = [("a.png", "image/png", 3, 2), ("b.png", "image/png", None, None), ("c.txt", "text/plain", None, None)]
+    async with db.write() as tx:
+        await tx.conn.run_sync(lambda connection: command.upgrade(_config(connection), "0008"))
+    await world.settle_in()
+    async with db.write() as tx:
+        for number, (name, media_type, width_px, height_px) in enumerate(files, 1):
+            await tx.conn.exec_driver_sql(
+                "INSERT INTO assets (id, project_id, name, current_version_number, created_at_ms) "
+                f"VALUES ({number}, {world.projects[0]}, '{name}', 1, 7)"
+            )
+            sides = f"{width_px or 'NULL'}, {height_px or 'NULL'}"
+            await tx.conn.exec_driver_sql(
+                "INSERT INTO asset_versions (asset_id, number, object_key, sha256, size_bytes, media_type, width_px, "
+                "height_px, created_by, created_at_ms) "
+                f"VALUES ({number}, 1, 'k', 's', 1, '{media_type}', {sides}, {world.user_id}, 7)"
+            )
+    await migrate(empty_url)
+    async with db.read() as tx:
+        versions = schema.asset_versions
+        found = await tx.execute(select(versions.c.ratio, versions.c.measure_at_ms).order_by(versions.c.asset_id))
+        assert [tuple(row) for row in found] == [(1.5, None), (None, 7), (None, None)]
     await db.close()
 
 
