@@ -59,3 +59,16 @@ def bench_queue(
     from pagegate.deploy.bench.queue.run import Wanted, run_queue_bench
 
     raise typer.Exit(run_queue_bench(json_file, Wanted(jobs, rounds, finished)))
+
+
+@bench_app.command("build")
+def bench_build(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    rounds: Annotated[int, typer.Option(min=3, max=100, help="Measured builds of each way.")] = 7,
+    copies: Annotated[int, typer.Option(min=1, max=50, help="The sample's pages, so many times over.")] = 1,
+    upload_mb: Annotated[int, typer.Option(min=10, max=500, help="Size of the large upload, in MB.")] = 200,
+) -> None:
+    """A site of the sample's passed pages beside `vite build` of the same, and the memory that an upload costs."""
+    from pagegate.deploy.bench.builds import Plan, run_build_bench
+
+    raise typer.Exit(run_build_bench(json_file, Plan(rounds, copies, upload_mb)))

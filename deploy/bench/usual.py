@@ -1,11 +1,12 @@
 """What people do without pagegate: `vite build` as a process, then Playwright with a full Chromium, launched on demand.
 
-Owns a temporary Vite project of the fixture page and a small file server for its output. It is a fair opponent: the
-same Vite and plugins from the same folder, the same page and the same probes; no installation is measured.
+Owns a temporary Vite project, of the fixture page or of a whole site, and a small file server for its output. It is a
+fair opponent: the same Vite and plugins from the same folder, the same pages and probes; no installation is measured.
 """
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,34 @@ import Page from './pages/%s'
 createApp(Page).mount('#app')
 """
 
+# A site as its author would set it up: each page a document of its own, the framework and what pages share in chunks.
+_SITE_CONFIG = """
+import react from '@vitejs/plugin-react'
+import vue from '@vitejs/plugin-vue'
+import tailwindcss from '@tailwindcss/vite'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+const at = (path) => fileURLToPath(new URL(path, import.meta.url))
+const entries = readdirSync(at('.')).filter((name) => name.endsWith('.html'))
+export default {
+  base: './',
+  plugins: [vue(), react(), tailwindcss()],
+  resolve: { alias: { '@components': at('./components'), '@assets': at('./assets') } },
+  build: { rolldownOptions: { input: entries.map((name) => at(`./${name}`)) } },
+}
+"""
+_SITE_INDEX = '<!doctype html><div id="app"></div><script type="module" src="/%s.js"></script>'
+_MOUNTS = {
+    "vue": _MAIN,
+    "react": """
+import { createElement } from 'react'
+import { createRoot } from 'react-dom/client'
+import './main.css'
+import Page from './pages/%s'
+createRoot(document.getElementById('app')).render(createElement(Page))
+""",
+}
+
 
 class BuildFailed(Exception):
     """The opponent's build did not work, so there is nothing to compare with."""
@@ -46,7 +75,7 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True)
 class ViteProject:
-    """One page as an ordinary Vite project."""
+    """One page, or a site of several, as an ordinary Vite project."""
 
     root: Path
     node: Path
@@ -54,13 +83,28 @@ class ViteProject:
 
     @classmethod
     def create(cls, root: Path, sample: Path, page: str, node: Path, node_modules: Path) -> Self:
+        project = cls._around(root, sample, _CONFIG, node, node_modules)
+        shutil.copy(sample / "pages" / page, root / "pages")
+        (root / "index.html").write_text(_INDEX)
+        (root / "main.js").write_text(_MAIN % page)
+        return project
+
+    @classmethod
+    def create_site(cls, root: Path, sample: Path, pages: Sequence[Path], node: Path, node_modules: Path) -> Self:
+        """Several pages, of both frameworks, as the entries of one build."""
+        project = cls._around(root, sample, _SITE_CONFIG, node, node_modules)
+        for page in pages:
+            shutil.copy(page, root / "pages")
+            (root / f"{page.stem}.html").write_text(_SITE_INDEX % page.stem)
+            (root / f"{page.stem}.js").write_text(_MOUNTS["vue" if page.suffix == ".vue" else "react"] % page.name)
+        return project
+
+    @classmethod
+    def _around(cls, root: Path, sample: Path, config: str, node: Path, node_modules: Path) -> Self:
         for folder in ("components", "assets"):
             shutil.copytree(sample / folder, root / folder)
         (root / "pages").mkdir()
-        shutil.copy(sample / "pages" / page, root / "pages")
-        (root / "vite.config.mjs").write_text(_CONFIG)
-        (root / "index.html").write_text(_INDEX)
-        (root / "main.js").write_text(_MAIN % page)
+        (root / "vite.config.mjs").write_text(config)
         (root / "main.css").write_text('@import "tailwindcss";\n')
         (root / "package.json").write_text('{"type": "module", "private": true}')
         (root / "node_modules").symlink_to(node_modules)
