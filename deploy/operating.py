@@ -18,6 +18,7 @@ from pagegate.deploy.report import console_of
 from pagegate.deploy.talking import Server, talk
 
 _COLOURS = {"failed": "red", "running": "cyan", "succeeded": "green", "pending": "yellow"}
+_ABOUT = ("page_code", "component_name", "asset_name")
 
 
 def show_lanes(server: Server, *, as_json: bool) -> int:
@@ -132,14 +133,15 @@ def _running_table(running: list[tuple[str, dict[str, Any]]]) -> Table:
 
 
 def _job_table(jobs: list[dict[str, Any]]) -> Table:
-    table = Table("job", "status", "page", "run", "attempt", "created", "why", box=None, header_style="bold")
+    table = Table("job", "status", "about", "run", "attempt", "created", "why", box=None, header_style="bold")
     for job in jobs:
         error = job["error"] or {}
         why = ": ".join(part for part in (error.get("code"), error.get("message")) if part)
         if job["retried_as"] is not None:
             why += f" (retried as {job['retried_as']})"
         status = Text(job["status"], style=_COLOURS.get(job["status"], ""))
-        cells = [_said(job["page_code"]), _said(job["run_id"]), str(job["attempt"]), _ago(job["created_at_ms"]), why]
+        about = next((job[name] for name in _ABOUT if job[name] is not None), None)
+        cells = [_said(about), _said(job["run_id"]), str(job["attempt"]), _ago(job["created_at_ms"]), why]
         table.add_row(str(job["id"]), status, *[Text(cell) for cell in cells])
     return table
 

@@ -59,7 +59,9 @@ class JobView:
     project_id: int
     user_id: int
     run_id: int | None
-    page_code: str | None
+    page_code: str | None  # what it is about: each kind of job has one of these three, or none
+    component_name: str | None
+    asset_name: str | None
     status: str
     attempt: int
     worker_id: str | None
@@ -168,6 +170,8 @@ def _view(kind: str, row: Row[Any]) -> JobView:
         **{name: row._mapping[name] for name in _AS_THEY_ARE},
         kind=kind,
         page_code=row._mapping.get("page_code"),
+        component_name=row._mapping.get("component_name"),
+        asset_name=row._mapping.get("asset_name"),
         lease_expires_at_ms=row.lease_expires_at if running else None,
         lease_valid=bool(row.lease_valid) if running else None,
         available_at_ms=row.available_at,

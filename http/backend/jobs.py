@@ -53,6 +53,8 @@ class JobView(Shown):
     created_by: int
     run_id: int | None
     page_code: str | None
+    component_name: str | None
+    asset_name: str | None
     status: JobStatus
     attempt: int = Field(description="How often it was claimed; the fence.")
     worker_id: str | None

@@ -221,3 +221,4 @@ async def test_redis_that_is_cleared_while_a_file_is_measured_changes_nothing(
         (job,) = (await api.call("GET", "/jobs?lane=asset_ratio_backfill_jobs"))["jobs"]
     assert (listed["ratio"], listed["width_px"], listed["unmeasured"]) == (1.5, 3, None)
     assert (job["status"], job["attempt"], job["infra_failures"], measuring.measured) == ("succeeded", 1, 0, 2)
+    assert (job["asset_name"], job["page_code"]) == ("a.png", None)
