@@ -26,7 +26,7 @@ class CredentialNameTaken(Exception):
 
 @dataclass(frozen=True)
 class NewCredential:
-    """`secret` is already encrypted."""
+    """`secret` is already encrypted. With an `image_model` it makes pictures too; see the columns of the table."""
 
     user_id: int
     name: str
@@ -34,6 +34,8 @@ class NewCredential:
     base_url: str | None
     model: str
     secret: str
+    image_model: str | None = None
+    image_keys_honoured: bool = False
 
 
 async def add_credential(tx: Tx, new: NewCredential) -> Row[Any]:

@@ -6,7 +6,7 @@ No answer and no log holds a key or a piece of one: what a client sends is a sec
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 from sqlalchemy import Row
 
 from pagegate.actors.agents.arguments import OneLine
@@ -41,6 +41,20 @@ class NewCredential(Said):
     model: Annotated[OneLine, Field(max_length=120)]
     key: SecretStr = Field(min_length=1, max_length=500, description="Shown to nobody again.")
     base_url: Annotated[str, AfterValidator(_http_address)] | None = None
+    image_model: Annotated[OneLine, Field(max_length=120)] | None = Field(
+        default=None, description="Makes pictures with the same key (generate_image); without one, this makes none."
+    )
+    image_keys_honoured: bool = Field(
+        default=False,
+        description="The provider makes and charges one picture for one Idempotency-Key, however often it is sent. "
+        "False: a request that was sent and not heard of is not sent again, since that might cost a second picture.",
+    )
+
+    @model_validator(mode="after")
+    def _makes_pictures(self) -> "NewCredential":
+        if self.image_model is not None and self.provider != "openai":
+            raise ValueError("only a provider with OpenAI's images API makes pictures: image_model needs openai")
+        return self
 
 
 class CredentialView(Shown):
@@ -51,6 +65,8 @@ class CredentialView(Shown):
     provider: str
     base_url: str | None
     model: str
+    image_model: str | None
+    image_keys_honoured: bool
     created_at_ms: TimeMs
 
 
@@ -103,7 +119,14 @@ async def add_credential(call: Call[Nothing, NewCredential]) -> CredentialView:
         code = "AI_CREDENTIAL_REFUSED" if refused.code in lasting else "AI_MODEL_UNREACHABLE"
         raise ApiError(code, f"{refused} ({refused.code})") from None
     kept = storage.NewCredential(
-        call.user.user_id, new.name, new.provider, new.base_url, new.model, secrets.encrypt(key)
+        call.user.user_id,
+        new.name,
+        new.provider,
+        new.base_url,
+        new.model,
+        secrets.encrypt(key),
+        new.image_model,
+        new.image_keys_honoured,
     )
     async with call.parts.db.write() as tx:
         return CredentialView.model_validate(await storage.add_credential(tx, kept))
