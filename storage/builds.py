@@ -311,6 +311,28 @@ async def end_unclaimed(tx: Tx) -> int:
     return ended
 
 
+async def list_unswept(tx: Tx, age_ms: int, limit: int) -> Sequence[Row[Any]]:
+    """Builds (`id`, `project_id`) that ended longer ago than `age_ms`, whose leftovers nobody has looked for yet."""
+    wanted = (
+        select(_jobs.c.id, _jobs.c.project_id)
+        .where(_jobs.c.swept_at_ms.is_(None), _jobs.c.finished_at_ms.is_not(None))
+        .where(_jobs.c.finished_at_ms <= tx.now - age_ms)
+        .order_by(_jobs.c.finished_at_ms)
+        .limit(limit)
+    )
+    return (await tx.execute(wanted)).all()
+
+
+async def mark_swept(tx: Tx, job_id: int) -> None:
+    """Nothing of this build is in the object store but its release."""
+    await tx.execute(update(_jobs).where(_jobs.c.id == job_id).values(swept_at_ms=tx.now))
+
+
+async def find_released(tx: Tx, job_id: int) -> str | None:
+    """The place of the zip that a build was promoted with; None when it was not, which for an ended build is final."""
+    return (await tx.execute(select(_releases.c.object_key).where(_releases.c.job_id == job_id))).scalar()
+
+
 async def list_releases(tx: Tx, project_id: int) -> Sequence[Row[Any]]:
     """The releases of a project, newest first, without their files."""
     columns = [column for column in _releases.c if column.name != "files"]

@@ -60,6 +60,11 @@ async def find_project(tx: Tx, project_id: int) -> Project | None:
     return _project(row) if row else None
 
 
+async def find_theme(tx: Tx, project_id: int) -> dict[str, Any] | None:
+    """The project's theme, where it has one."""
+    return (await tx.execute(select(projects.c.theme).where(projects.c.id == project_id))).scalar()
+
+
 async def find_project_access(tx: Tx, project_id: int, user_id: int) -> ProjectAccess | None:
     """A project and the user's role in it; None when it does not exist for this user (X5)."""
     rows = await tx.execute(

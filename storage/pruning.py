@@ -125,7 +125,7 @@ async def _delete_empty_sessions(tx: Tx, session_ids: set[int]) -> None:
 async def prune_loose_jobs(tx: Tx, kind: str, retention: Retention, limit: int) -> int:
     """Delete up to `limit` old jobs that belong to no run, oldest first; answers how many.
 
-    A job that was retried goes after its retry, which points at it.
+    A job that was retried goes after its retry, which points at it; a build, after its leftovers, which it names.
     """
     table = schema.metadata.tables[kind]
     later = table.alias("later")
@@ -136,6 +136,7 @@ async def prune_loose_jobs(tx: Tx, kind: str, retention: Retention, limit: int) 
             table.c.finished_at_ms <= tx.now - retention.least_ms,
             _is_old(tx, table, retention),
             ~exists().where(later.c.retry_of == table.c.id),
+            *([table.c.swept_at_ms.is_not(None)] if "swept_at_ms" in table.c else []),
         )
         .order_by(table.c.finished_at_ms, table.c.id)
         .limit(limit)

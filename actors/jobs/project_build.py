@@ -2,8 +2,9 @@
 
 Owns nothing: builds are rows that Runtimes claim through the Backend's door. Hears `JobsSubmitted` and its own beat; at
 each it tells every Runtime that there may be work, with a ticket that lets it claim, and ends builds whose lease ran
-out (`PROJECT_BUILD_INTERRUPTED`) or whose deadline passed before anybody took them. Survives everything: a lost offer
-costs one beat.
+out (`PROJECT_BUILD_INTERRUPTED`) or whose deadline passed before anybody took them. A slower beat sweeps: what an ended
+build has in the object store beside its release is deleted, once, whoever put it there and was killed. Survives
+everything: a lost offer costs one beat, and each replica does all of it, or does it again.
 """
 
 import asyncio
@@ -24,6 +25,10 @@ log = structlog.get_logger()
 
 _OFFER_TTL_S = 120.0
 _FORGET_FUTURE_S = -3600.0  # whatever the store's clock says: all of it
+_SWEEP_PERIOD_S = 60.0
+_SWEEP_BUILDS_MAX = 20
+# After its end an upload may still be on its way until it hears of it; it stops within seconds, and deletes its own.
+_SWEEP_AGE_MS = 10 * 60 * 1000
 
 Offer = Callable[[str, BuildOffer], Coroutine[Any, Any, None]]
 
@@ -48,12 +53,15 @@ class ProjectBuilds(Actor):
 
     async def setup(self) -> None:
         self.every(self._period_s, "beat")
+        self.every(_SWEEP_PERIOD_S, "sweep")
 
     async def on_receive(self, message: Any) -> Any:
         match message:
             case "beat":
                 await self._end_what_is_over()
                 await self._offer_all()
+            case "sweep":
+                await sweep_builds(self._db, self._objects)
             case JobsSubmitted():
                 await self._offer_all()
             case CancelHint():
@@ -93,16 +101,39 @@ class ProjectBuilds(Actor):
             await forget_objects(self._db, self._objects, project_id, job_id)
 
 
-async def forget_objects(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
-    """Delete what a build without a release put into the object store (B2). A release's own files stay."""
+async def sweep_builds(db: Database, objects: Objects, age_ms: int = _SWEEP_AGE_MS) -> int:
+    """Delete what builds that ended longer ago left in the object store; answers how many builds were swept.
+
+    Idempotent on any number of replicas (K6). A release and its files are never touched.
+    """
     try:
         async with db.read() as tx:
-            job = await builds.find_build(tx, job_id)
-        if job is not None and job.status == "succeeded":
-            return
-        await objects.delete_older(builds.build_prefix(project_id, job_id), _FORGET_FUTURE_S)
+            ended = await builds.list_unswept(tx, age_ms, _SWEEP_BUILDS_MAX)
+        for job in ended:
+            await _forget(db, objects, job.project_id, job.id)
+            async with db.write() as tx:
+                await builds.mark_swept(tx, job.id)
+    except (DatabaseUnavailable, ObjectStoreUnavailable) as error:
+        log.warning("project.build.sweep_failed", reason=str(error))
+        return 0
+    return len(ended)
+
+
+async def forget_objects(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
+    """Delete what an ended build put into the object store (B2). Its release's own files stay."""
+    try:
+        await _forget(db, objects, project_id, job_id)
     except (DatabaseUnavailable, ObjectStoreUnavailable) as error:
         log.warning("project.build.objects_left", job_id=job_id, reason=str(error))
+
+
+async def _forget(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
+    async with db.read() as tx:
+        released = await builds.find_released(tx, job_id)
+    keep = f"{released.rpartition('/')[0]}/" if released else ""
+    deleted = await objects.delete_older(builds.build_prefix(project_id, job_id), _FORGET_FUTURE_S, keep=keep)
+    if deleted:
+        log.info("project.build.objects_deleted", job_id=job_id, objects=deleted)
 
 
 async def forget_upload(db: Database, objects: Objects, prefix: str, object_key: str) -> None:

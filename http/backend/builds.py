@@ -15,6 +15,7 @@ from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown,
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
 from pagegate.storage import builds as storage
 from pagegate.storage.objects import ObjectMissing
+from pagegate.storage.projects import find_theme
 from pagegate.storage.runtime_state import StateUnavailable
 
 log = structlog.get_logger()
@@ -86,7 +87,7 @@ async def start_build(call: Call[ProjectParams, NewBuild]) -> BuildView:
     limits = call.parts.limits
     async with call.parts.db.write() as tx:
         project = await project_of(tx, call.user, call.params.project_id, need="editor")
-        fixed = await fix_project(tx, project, None)
+        fixed = await fix_project(tx, project, await find_theme(tx, project.id))
         if fixed is None:
             raise ApiError("PROJECT_EMPTY")
         job_id = await storage.submit_build(

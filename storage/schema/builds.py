@@ -2,11 +2,21 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text, UniqueConstraint
 
-from pagegate.storage.schema.columns import Id, Json, Ms, created_at, metadata, numbered_table, one_of, ref
+from pagegate.storage.schema.columns import (
+    Id,
+    Json,
+    Ms,
+    created_at,
+    index_where,
+    metadata,
+    numbered_table,
+    one_of,
+    ref,
+)
 from pagegate.storage.schema.jobs import job_columns
 
 # `snapshot` is all that the build reads, as ids of versions that never change (B1). `runtime_build` and `log` are what
-# the Runtime that claimed it said.
+# the Runtime that claimed it said. `swept_at_ms`: when what it left in the object store was looked for, after its end.
 project_build_jobs = numbered_table(
     "project_build_jobs",
     *job_columns("project_build_jobs"),
@@ -15,6 +25,10 @@ project_build_jobs = numbered_table(
     one_of("routes", ("hash", "clean")),
     Column("runtime_build", Text),
     Column("log", Json),
+    Column("swept_at_ms", Ms),
+    index_where(
+        "ix_project_build_jobs_unswept", "swept_at_ms IS NULL AND finished_at_ms IS NOT NULL", "finished_at_ms"
+    ),
 )
 
 # Immutable (B5). `files`: path in the site -> [sha256, size]. `job_id` is a number that may name a job that is gone.

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from pagegate.actors import kernel
-from pagegate.actors.jobs.project_build import ProjectBuilds, forget_objects
+from pagegate.actors.jobs.project_build import ProjectBuilds, forget_objects, sweep_builds
 from pagegate.storage import builds, schema
 from tests.integration.builds.conftest import Stage
 from tests.integration.builds.played import claim, releases, zipped
@@ -117,6 +117,24 @@ async def test_a_lost_runtime_ends_its_build_as_interrupted_and_no_other(alone: 
     assert (await lives.upload(zipped()))[0] == 200
     await forget_objects(alone.db, alone.objects, alone.project_id, lives.job_id)  # a promoted one keeps its files
     assert alone.left_objects()
+
+
+async def test_the_sweep_deletes_what_ended_builds_left_and_never_a_release(alone: Stage) -> None:
+    promoted, failed, live = await claim(alone), await claim(alone), await claim(alone)
+    assert (await promoted.upload(zipped()))[0] == 200
+    kept = sorted(alone.left_objects())
+    for played in (promoted, failed, live):  # of an upload whose Backend was killed
+        await alone.objects.put(f"builds/{alone.project_id}/{played.job_id}/lost/site.zip", b"zip")
+    gone = {"code": "PROJECT_BUILD_UPLOAD_FAILED", "error": {"code": "x", "message": "y"}}
+    async with alone.db.write() as tx:
+        await builds.fail_build(tx, builds.lease_of(failed.job_id, 1, "played"), gone, [], cancelled=False)
+    assert await sweep_builds(alone.db, alone.objects) == 0  # an upload may be on its way yet
+    both = await asyncio.gather(*(sweep_builds(alone.db, alone.objects, -1) for _ in range(2)))
+    assert max(both) == 2
+    left = [path for path in alone.left_objects() if path not in kept]
+    assert [path.parent.parent.name for path in left] == [str(live.job_id)]
+    assert sorted(set(alone.left_objects()) - set(left)) == kept
+    assert await sweep_builds(alone.db, alone.objects, -1) == 0
 
 
 async def test_a_build_that_nobody_takes_ends_at_its_deadline(alone: Stage) -> None:

@@ -5,6 +5,7 @@ import pytest
 from pagegate.storage import builds
 from pagegate.storage.builds import Artifact, FixedProject
 from pagegate.storage.lease import LeaseLost
+from pagegate.storage.pruning import Retention, prune_loose_jobs
 from tests.world import World
 
 FIXED = FixedProject("a project", None, [], {})
@@ -54,3 +55,26 @@ async def test_an_expired_build_is_interrupted_and_a_live_one_is_not(world: Worl
     assert await world.write(builds.interrupt_expired) == [(world.projects[0], lost_id.id)]
     assert await world.write(builds.end_unclaimed) == 0
     assert await world.read(builds.is_held_now, lives)
+
+
+async def test_an_ended_build_is_swept_once_and_one_that_goes_on_never(world: World) -> None:
+    await submit(world)
+    job = (await world.write(builds.claim_build, "runtime", 60_000, "v"))[0]  # type: ignore[index]  # just made
+    assert await world.read(builds.list_unswept, -1, 10) == []
+    await world.write(builds.promote, job.lease, ARTIFACT)
+    assert await world.read(builds.list_unswept, 60_000, 10) == []  # not long enough ago
+    assert [row.id for row in await world.read(builds.list_unswept, -1, 10)] == [job.id]
+    assert await world.read(builds.find_released, job.id) == ARTIFACT.object_key
+    await world.write(builds.mark_swept, job.id)
+    assert await world.read(builds.list_unswept, -1, 10) == []
+
+
+async def test_a_build_is_pruned_only_after_it_was_swept(world: World) -> None:
+    await submit(world)
+    job = (await world.write(builds.claim_build, "runtime", 60_000, "v"))[0]  # type: ignore[index]  # just made
+    await world.write(builds.promote, job.lease, ARTIFACT)
+    keep = Retention(0, 0, 0)
+    assert await world.write(prune_loose_jobs, builds.PROJECT_BUILD, keep, 10) == 0
+    await world.write(builds.mark_swept, job.id)
+    assert await world.write(prune_loose_jobs, builds.PROJECT_BUILD, keep, 10) == 1
+    assert await world.read(builds.find_released, job.id) == ARTIFACT.object_key
