@@ -40,6 +40,8 @@ def look_at(content: bytes) -> Picture | Declined | Failed:
             width_px, height_px = image.size
             if max(width_px, height_px) > SIDE_PX_MAX or width_px * height_px > PIXELS_MAX:
                 return too_large(f"it measures {width_px} x {height_px} pixels")
+            image.verify()  # its checksums to the end of the file; then it has to be opened again
+        with Image.open(io.BytesIO(content), formats=tuple(_MEDIA_TYPES)) as image:
             image.load()
             media_type, ending = _MEDIA_TYPES[str(image.format)]
             if image.getexif().get(_ORIENTATION) in _LYING:
