@@ -89,7 +89,14 @@ async def _compile(request: web.Request) -> web.Response:
         raise BackendNotAllowed("this Runtime does not know the Backend of the request")
     source = HttpModuleSource(request.app[_SESSION], asked.backend_url, asked.artifact_id, asked.ticket)
     work = asyncio.create_task(
-        system.compile(asked.task_id, source, deadline_s=asked.deadline_s, background=asked.background)
+        system.compile(
+            asked.task_id,
+            source,
+            deadline_s=asked.deadline_s,
+            background=asked.background,
+            contract=asked.contract,
+            uses_of=asked.uses_of,
+        )
     )
     return _json(await _while_caller_waits(request, work))
 

@@ -27,7 +27,6 @@ def framework_of(path: str) -> Framework:
     return FRAMEWORK_OF_SUFFIX[path[-4:]]
 
 
-
 Lane = Literal["check", "build", "light"]  # V1
 
 MODULE_BATCH_PATHS_MAX = 128  # V7
@@ -114,6 +113,8 @@ class CompileRequest(Wire):
     ticket: str
     deadline_s: float = Field(default=120.0, gt=0)  # V5
     background: bool = False  # the check lane's second class: screenshots and previews (V1)
+    contract: bool = False  # the entry is a component: tell what it takes and offers (D4)
+    uses_of: str | None = None  # a component's logical path: tell how the other modules use it
 
 
 class LocatedError(Wire):
@@ -144,6 +145,43 @@ class CompileOutput(Wire):
     size_bytes: int
 
 
+class ComponentProp(Wire):
+    """`type` is for people: as the source or the framework's compiler writes it."""
+
+    name: str
+    required: bool = False
+    type: str = ""
+
+
+class OpenParts(Wire):
+    """True: there may be more than is listed; what there is is decided at run time, or in another file."""
+
+    props: bool = False
+    events: bool = False
+    slots: bool = False
+
+
+class ComponentContract(Wire):
+    """What a component takes and offers (D4). In React an event is a prop, and `children` is the slot `default`."""
+
+    props: list[ComponentProp] = []
+    events: list[str] = []
+    slots: list[str] = []
+    open: OpenParts = OpenParts()
+
+
+class ComponentUse(Wire):
+    """One place where a module uses a component; `open` when it gives more than can be seen (`v-bind="all"`)."""
+
+    file: str
+    line: int
+    column: int
+    props: list[str] = []
+    events: list[str] = []
+    slots: list[str] = []
+    open: bool = False
+
+
 class CompileResult(Wire):
     """`ok=False` is a content verdict. `runtime_build` names the Runtime's base: lock file, kit, compiler (A11)."""
 
@@ -152,6 +190,8 @@ class CompileResult(Wire):
     output: CompileOutput | None = None
     runtime_build: str = ""
     timings: CompileTimings = CompileTimings()
+    contract: ComponentContract | None = None
+    uses: list[ComponentUse] = []
 
 
 class LightRequest(Wire):

@@ -7,18 +7,20 @@ beyond the task. `fetch` runs before a worker is needed; `order` may put files i
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from pagegate.runtime.contract import (
     LIGHT_DEADLINES_S,
     LIGHT_FILE_BYTES_MAX,
     ArtifactManifest,
     CompileTimings,
+    ComponentContract,
+    ComponentUse,
     LightResult,
     LightTool,
     LocatedError,
@@ -90,23 +92,37 @@ class SlotTask(ABC, Generic[T]):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compile gave: errors in the source, or files by name."""
+    """What a compile gave: errors in the source, or files by name; and what else was asked about the modules."""
 
     errors: list[LocatedError]
     files: dict[str, bytes]
     timings: CompileTimings
+    contract: ComponentContract | None = None
+    uses: list[ComponentUse] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> int:
         return sum(map(len, self.files.values()))
 
 
+class _Told(BaseModel):
+    """What the worker says beside files and errors."""
+
+    contract: ComponentContract | None = None
+    uses: list[ComponentUse] = []
+
+
 @dataclass
 class CompileTask(SlotTask[Compiled]):
-    """A page compiled for a check, a screenshot or a preview."""
+    """A page, or a component, compiled for a check, a screenshot or a preview.
+
+    `contract` and `uses_of`: see `CompileRequest`.
+    """
 
     source: ModuleSource
     op: str = "compile"
+    contract: bool = False
+    uses_of: str | None = None
     _manifest: ArtifactManifest | None = field(default=None, init=False)
     _modules: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -136,15 +152,18 @@ class CompileTask(SlotTask[Compiled]):
             "page": manifest.entry_page.model_dump(),
             "canvas": manifest.canvas.model_dump(),
             "base": manifest.base,
+            "contract": self.contract,
+            "usesOf": self.uses_of,
         }
 
     def result(self, answer: WorkerAnswer, timings: CompileTimings) -> Compiled:
         # A lone surrogate can stand in a JavaScript string and has no UTF-8: it is shown as unknown, as in a browser.
         files = {name: text.encode("utf-8", errors="replace") for name, text in answer.files.items()}
-        return Compiled(answer.errors, files, timings)
+        told = _Told.model_validate(answer.result)
+        return Compiled(answer.errors, files, timings, told.contract, told.uses)
 
     def waited(self, result: Compiled, wait_ms: float) -> Compiled:
-        return Compiled(result.errors, result.files, result.timings.model_copy(update={"wait_ms": wait_ms}))
+        return replace(result, timings=result.timings.model_copy(update={"wait_ms": wait_ms}))
 
     def outcome(self, result: Compiled) -> str:
         return "refused" if result.errors else "compiled"

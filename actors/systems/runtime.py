@@ -161,13 +161,21 @@ class RuntimeSystem:
             self._workspace = None
 
     async def compile(
-        self, task_id: str, source: ModuleSource, *, deadline_s: float = CHECK_DEADLINE_S, background: bool = False
+        self,
+        task_id: str,
+        source: ModuleSource,
+        *,
+        deadline_s: float = CHECK_DEADLINE_S,
+        background: bool = False,
+        contract: bool = False,
+        uses_of: str | None = None,
     ) -> CompileResult:
         """One check compile; an output is kept when it succeeded. Raises `CompileUnavailable` (R9).
 
-        Who is cancelled while it waits cancels the compile.
+        `contract` and `uses_of`: see `CompileRequest`. Who is cancelled while it waits cancels the compile.
         """
-        return self._result(await self._run("check", CompileTask(task_id, source), deadline_s, background=background))
+        task = CompileTask(task_id, source, contract=contract, uses_of=uses_of)
+        return self._result(await self._run("check", task, deadline_s, background=background))
 
     async def compile_preview(self, task_id: str, source: ModuleSource) -> Compiled:
         """One compile for a person who looks: in the background class, kept by who asked (P4).
@@ -225,7 +233,14 @@ class RuntimeSystem:
             vendor_url=f"{self.public_base_url}/vendor/",
             size_bytes=output.size_bytes,
         )
-        return CompileResult(ok=True, output=kept, runtime_build=self.runtime_build, timings=timings)
+        return CompileResult(
+            ok=True,
+            output=kept,
+            runtime_build=self.runtime_build,
+            timings=timings,
+            contract=compiled.contract,
+            uses=compiled.uses,
+        )
 
 
 @dataclass(frozen=True)

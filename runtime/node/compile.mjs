@@ -8,6 +8,7 @@ import path from 'node:path'
 import react from '@vitejs/plugin-react'
 import vue from '@vitejs/plugin-vue'
 import { build } from 'vite'
+import { readContract } from './contract.mjs'
 import { ordered, refusal } from './errors.mjs'
 import { guard } from './guard.mjs'
 import { document } from './host.mjs'
@@ -20,19 +21,27 @@ import { severable } from './severable.mjs'
 import { tailwindcss } from './tailwind.mjs'
 import { Task } from './task.mjs'
 import { typeFiles } from './types.mjs'
+import { readUses } from './uses.mjs'
 import { compilerFor, forget } from './vue_compiler.mjs'
 
 const OUTPUT_CHARS_MAX = 24 * 1024 * 1024
 
-/** `{errors, files, timings}`; `files` is empty exactly when there are errors. */
+/**
+ * `{errors, files, result, timings}`; `files` is empty exactly when there are errors. `result` has what was asked for:
+ * `order.contract`, that of the entry, which is a component; `order.usesOf`, how the other modules use this one.
+ */
 export async function compile(order, vendor) {
   const started = performance.now()
   const task = new Task(order)
   const found = inspectOrRefuse(task)
+  const result = {}
+  if (order.contract) result.contract = readContract(task, found)
+  if (order.usesOf && !found.errors.length) result.uses = readUses(task, found, order.usesOf)
   const inspected = performance.now()
   const answer = (files) => ({
     errors: ordered(found.errors, found.paths),
     files: found.errors.length ? {} : files,
+    result,
     timings: { inspect_ms: rounded(inspected - started), vite_ms: rounded(performance.now() - inspected) },
   })
   if (found.errors.length) return answer({})

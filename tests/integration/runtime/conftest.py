@@ -59,6 +59,7 @@ class Compiler:
         title: str = "A page",
         notes: str = "",
         height_px: int | None = 720,
+        **more: Any,
     ) -> dict[str, Any]:
         folder = self.tasks / str(uuid.uuid4())
         folder.mkdir()
@@ -71,6 +72,7 @@ class Compiler:
             "known": known or {},
             "page": {"code": "page", "title": title, "speaker_notes": notes},
             "canvas": {"width_px": 1280, "height_px": height_px},
+            **more,
         }
         try:
             self._lines.write(json.dumps(order).encode() + b"\n")
