@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pagegate.actors.agents.tools import subject_of
 from pagegate.deploy.client import Api
 from pagegate.deploy.report import console_of
 from pagegate.deploy.talking import Server, talk
@@ -111,7 +112,7 @@ def _show(console: Console, found: dict[str, Any]) -> None:
     if progress is not None:
         said = progress["data"]
         ago = _ago(now_ms, progress["at_ms"])
-        console.print(f"\nlast tool.progress: {said.get('page_code')} {said.get('stage')}, {ago}", markup=False)
+        console.print(f"\nlast tool.progress: {subject_of(said)} {said.get('stage')}, {ago}", markup=False)
     console.print("\nnewest events", style="bold")
     for event in found["events"]:
         data = json.dumps(event["data"], ensure_ascii=False)
@@ -157,7 +158,7 @@ def _batch(now_ms: int, batch: dict[str, Any]) -> list[str]:
 
 def _call(now_ms: int, call: dict[str, Any]) -> list[str]:
     job = "-" if call["job_id"] is None else f"{call['job_id']} {call['job_status']}"
-    said = [call["call_id"], call["tool_name"], call["task_state"], call["page_code"], job, call["attempt"]]
+    said = [call["call_id"], call["tool_name"], call["task_state"], subject_of(call), job, call["attempt"]]
     code = call["error_code"] or call["result_code"]
     return [str(call["run_step"]), *[str(one or "-") for one in said], _lease(now_ms, call), str(code or "-")]
 

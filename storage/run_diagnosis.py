@@ -47,6 +47,7 @@ class CallState:
     job_status: str | None
     page_code: str | None
     component_name: str | None
+    asset_name: str | None
     attempt: int | None
     infra_failures: int | None
     lease_losses: int | None
@@ -134,6 +135,7 @@ async def _read_calls(tx: Tx, run_id: int, now_ms: int) -> list[CallState]:
                 job_status=row.job_status,
                 page_code=row.subject if row.job_kind == jobs.PAGE_MUTATION else None,
                 component_name=row.subject if row.job_kind == jobs.COMPONENT_MUTATION else None,
+                asset_name=row.subject if row.job_kind == jobs.IMAGE_GENERATION else None,
                 attempt=row.job_attempt,
                 infra_failures=row.job_infra_failures,
                 lease_losses=row.job_lease_losses,

@@ -10,6 +10,7 @@ from sqlalchemy import Row
 from pagegate.actors.agents.arguments import OneLine, PageCode, storable_text
 from pagegate.actors.agents.models import CREDENTIAL, SCRIPTED
 from pagegate.actors.agents.runs import CancelRun, RetryRun, StartAgentRun
+from pagegate.actors.agents.tools import subject_of
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown, TimeMs
@@ -255,7 +256,7 @@ def _follows(run: dict[str, Any], batches: list[dict[str, Any]], calls: list[dic
         return [f"The run is over: {run['status']}" + (f" ({code})." if code else ".")]
     says = []
     for call in calls:
-        job = f"Job {call['job_id']} ({call['page_code']})"
+        job = f"Job {call['job_id']} ({subject_of(call)})"
         if call["job_status"] == "running" and call["lease_valid"]:
             says.append(f"{job} is worked on by {call['worker_id']}; its lease is valid.")
         elif call["job_status"] == "running":

@@ -161,6 +161,7 @@ async def test_infrastructure_is_tried_again_with_the_same_key_and_charged_once(
 @pytest.mark.parametrize(
     ("content", "code"),
     [(b"GIF89a", "IMAGE_ANSWER_INVALID"), (SVG, "IMAGE_ANSWER_INVALID"), (picture()[:-20], "IMAGE_ANSWER_INVALID")],
+    ids=["a GIF", "an SVG", "half a picture"],
 )
 async def test_what_is_no_whole_picture_is_asked_for_again(studio: Studio, content: bytes, code: str) -> None:
     studio.api.content = content

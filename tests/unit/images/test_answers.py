@@ -47,6 +47,7 @@ def test_a_picture_is_in_the_answer_or_elsewhere() -> None:
         {"data": [{"b64_json": "AAA"}]},
         {"data": [{"url": ""}]},
     ],
+    ids=lambda body: str(body)[:30],
 )
 def test_success_without_a_picture_may_have_been_charged(body: Any) -> None:
     found = read(200, body)
