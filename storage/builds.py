@@ -38,6 +38,16 @@ NOBODY = {
     "hint": "See that a Runtime is running and reachable, then start the build again.",
 }
 
+OVERDUE = {
+    "code": "PROJECT_BUILD_DEADLINE_EXCEEDED",
+    "message": "The build did not end before its deadline.",
+    "hint": "Start the build again.",
+}
+
+
+class BuildOverdue(LeaseLost):
+    """The time of the build is over; its lease may still be held."""
+
 
 class BuildLaneFull(Exception):
     """There are too many builds that have not ended (Q9)."""
@@ -206,12 +216,12 @@ async def is_held_now(tx: Tx, lease: Lease) -> bool:
 async def renew_build(tx: Tx, lease: Lease, lease_ttl_ms: int, log: Sequence[str] | None = None) -> bool:
     """Renew, and keep the log so far; answers whether the build is asked to stop.
 
-    Raises `LeaseLost` (Q4), also when the build's deadline is over.
+    Raises `LeaseLost` (Q4), or `BuildOverdue` when the build's deadline is over.
     """
     said = {} if log is None else {"log": list(log)}
     row = await fenced_update(tx, lease, lease_expires_at=tx.now + lease_ttl_ms, heartbeat_at=tx.now, **said)
     if row.deadline_at is not None and row.deadline_at <= await tx.now_ms():
-        raise LeaseLost(f"{PROJECT_BUILD} {lease.id}: its time is over")
+        raise BuildOverdue(f"{PROJECT_BUILD} {lease.id}: its time is over")
     return row.cancel_requested_at is not None
 
 
@@ -266,6 +276,11 @@ async def fail_build(tx: Tx, lease: Lease, error: Mapping[str, Any], log: Sequen
         await jobs.finish_job(tx, lease, "cancel")
     else:
         await jobs.finish_job(tx, lease, "fail", error=error)
+
+
+async def end_overdue(tx: Tx, lease: Lease) -> None:
+    """End a build whose time is over (B3). Raises `LeaseLost`."""
+    await jobs.finish_job(tx, lease, "fail", error=OVERDUE)
 
 
 async def interrupt_expired(tx: Tx, limit: int = 50) -> list[tuple[int, int]]:

@@ -37,6 +37,8 @@ from pagegate.runtime.refusals import BuildAssetMissing, BuildTimedOut, CompileU
 log = structlog.get_logger()
 
 _LEASE_BEATS = 3  # without an answer for this many heartbeats the lease may be over, and the build stops
+_UPLOAD_PAUSES_S = (1.0, 5.0)  # between one try of an upload and the next
+_FINAL_REFUSALS = frozenset({"PROJECT_BUILD_ARTIFACT_TOO_LARGE", "PROJECT_BUILD_ARCHIVE_REFUSED"})
 _ASSET_CODES = frozenset({"PAGE_ASSET_NOT_FOUND", "PAGE_ASSET_NOT_ALLOWED"})
 
 
@@ -143,20 +145,28 @@ class BuildPuller:
             if built.packed.size_bytes > claimed.artifact_bytes_max:
                 text = f"The site has {built.packed.size_bytes} bytes, {claimed.artifact_bytes_max} are allowed."
                 return run.failure("PROJECT_BUILD_ARTIFACT_TOO_LARGE", text, "Use smaller assets.")
-            run.tell("uploading")
+            return await self._upload(run, archive)
+
+    async def _upload(self, run: "_Run", archive: Path) -> BuildFailure | None:
+        """Send the archive, again when it did not get through: the build is made, and only its way back failed."""
+        run.tell("uploading")
+        for pause_s in (*_UPLOAD_PAUSES_S, None):
             try:
                 await run.beat()  # what was said so far is kept with the job, whatever becomes of the upload
                 await run.attempt.upload(archive)
+                return None
             except SourceUnavailable as error:
-                return run.failure("PROJECT_BUILD_UPLOAD_FAILED", f"{error}.")
+                failure = run.failure("PROJECT_BUILD_UPLOAD_FAILED", f"{error}.")
             except UploadFailed as error:
-                code: BuildFault = (
-                    "PROJECT_BUILD_ARTIFACT_TOO_LARGE"
-                    if error.body.code == "PROJECT_BUILD_ARTIFACT_TOO_LARGE"
-                    else "PROJECT_BUILD_UPLOAD_FAILED"
-                )
-                return run.failure(code, error.body.message, error.body.hint or "Start the build again.")
-        return None
+                too_large = error.body.code == "PROJECT_BUILD_ARTIFACT_TOO_LARGE"
+                code: BuildFault = "PROJECT_BUILD_ARTIFACT_TOO_LARGE" if too_large else "PROJECT_BUILD_UPLOAD_FAILED"
+                failure = run.failure(code, error.body.message, error.body.hint or "Start the build again.")
+                if error.body.code in _FINAL_REFUSALS:
+                    return failure
+            if pause_s is not None:
+                run.say(f"the upload failed ({failure.error.message})")
+                await asyncio.sleep(min(pause_s, run.claimed.heartbeat_s))
+        return failure
 
 
 class _Run:

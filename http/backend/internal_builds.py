@@ -5,6 +5,7 @@ An artifact goes on into the object store as it comes, is looked at there (`buil
 fence; what is not promoted is deleted again.
 """
 
+import contextlib
 import uuid
 from typing import Any
 
@@ -229,8 +230,15 @@ async def _attempt(call: Call[Any, Any]) -> tuple[Any, Lease]:
 
 
 async def _renew(call: Call[Any, Any], lease: Lease, said: list[str] | None) -> bool:
+    """Renew; answers whether the build is to stop. One whose time is over ends here: its Runtime may be dead."""
     try:
         async with call.parts.db.write() as tx:
             return await builds.renew_build(tx, lease, int(call.parts.limits.job_lease_s * 1000), said)
+    except builds.BuildOverdue:
+        with contextlib.suppress(LeaseLost):
+            async with call.parts.db.write() as tx:
+                await builds.end_overdue(tx, lease)
+            log.warning("project.build.overdue", job_id=lease.id, attempt=lease.fence)
+        raise ApiError("BUILD_ATTEMPT_OVER", "The build's deadline is over.") from None
     except LeaseLost:
         raise ApiError("BUILD_ATTEMPT_OVER") from None

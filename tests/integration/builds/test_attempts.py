@@ -152,6 +152,31 @@ async def _nobody(_url: str, _offer: Any) -> None:
     return
 
 
+async def test_a_build_that_is_overdue_ends_as_that_at_its_next_heartbeat(alone: Stage) -> None:
+    played = await claim(alone)
+    async with alone.db.write() as tx:
+        table = schema.project_build_jobs
+        await tx.execute(update(table).where(table.c.id == played.job_id).values(deadline_at=tx.now - 1))
+    status, refusal = await played.ask("POST", "/heartbeat", json={"log": ["compiling"]})
+    assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
+    _, job = await alone.call("GET", f"/build-jobs/{played.job_id}")
+    assert (job["status"], job["error"]["code"]) == ("failed", "PROJECT_BUILD_DEADLINE_EXCEEDED")
+
+
+async def test_a_replica_that_restarts_touches_no_build_that_another_keeps_alive(alone: Stage) -> None:
+    lost, lives = await claim(alone), await claim(alone)
+    async with alone.db.write() as tx:
+        table = schema.project_build_jobs
+        await tx.execute(update(table).where(table.c.id == lost.job_id).values(lease_expires_at=tx.now - 1))
+    for _ in range(2):  # it comes, ends what is over, goes, and comes again
+        actor = ProjectBuilds.start(alone.db, alone.objects, alone.parts.tickets, _nobody, [], "", 0.05)
+        ended = await alone.ended({"id": lost.job_id})
+        await kernel.stop(actor)
+    assert ended["error"]["code"] == "PROJECT_BUILD_INTERRUPTED"
+    assert (await lives.ask("POST", "/heartbeat", json={}))[1] == {"cancel": False}
+    assert (await lives.upload(zipped()))[0] == 200
+
+
 async def test_progress_that_is_lost_changes_nothing(alone: Stage) -> None:
     played = await claim(alone)
     await played.ask("POST", "/heartbeat", json={"step": "compiling"})
