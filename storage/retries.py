@@ -88,7 +88,7 @@ async def retry_failed_job(
         raise JobAlreadyRetried(f"The same file is being measured by job {twin}.")
     active = await jobs.count_active(tx, kind)
     if active >= active_jobs_max:
-        raise JobQueueFull(f"{active} jobs are live; one more would be over {active_jobs_max}")
+        raise JobQueueFull(f"{active} jobs are live; one more would be over {active_jobs_max}", kind)
     work = {name: value for name, value in failed._mapping.items() if name not in _OF_ONE_LIFE}
     now_ms = await tx.now_ms()
     new_id = await tx.insert(

@@ -35,6 +35,14 @@ class BatchTooLarge(Exception):
 class JobQueueFull(Exception):
     """More live jobs of a kind than it may have, AI_PAGE_MUTATION_MAX_ACTIVE_JOBS and its like; all is refused (Q9)."""
 
+    def __init__(self, message: str, kind: str = jobs.PAGE_MUTATION) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @property
+    def code(self) -> str:
+        return f"{'IMAGE_GENERATION' if self.kind == jobs.IMAGE_GENERATION else 'AI_PAGE_MUTATION'}_ACTIVE_JOBS_LIMIT"
+
 
 @dataclass(frozen=True)
 class CallSubmission:
@@ -105,7 +113,7 @@ async def submit_step(tx: Tx, step: StepSubmission) -> Submitted:
     for kind, count in wanted.items():
         active = await jobs.count_active(tx, kind)
         if active + count > step.live_max(kind):
-            raise JobQueueFull(f"{active} jobs are live; {count} more would be over {step.live_max(kind)}")
+            raise JobQueueFull(f"{active} jobs are live; {count} more would be over {step.live_max(kind)}", kind)
     run_id = step.run_id or await insert_run(
         tx,
         workspace_id=step.workspace_id,

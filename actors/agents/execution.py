@@ -173,8 +173,8 @@ class Execution:
                 break
             except JobQueueFull as full:
                 if asyncio.get_running_loop().time() > deadline_s:
-                    hint = "Retry the run when fewer pages are waiting."
-                    raise RunEnds("AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT", str(full), hint) from None
+                    hint = "Retry the run when fewer pages or pictures are waiting."
+                    raise RunEnds(full.code, str(full), hint) from None
                 await asyncio.sleep(_AGAIN_S)
                 await self._persist(lambda tx: sessions.require_turn(tx, turn))  # the run may be over meanwhile
         self._on_submitted()

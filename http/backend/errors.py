@@ -124,11 +124,14 @@ REFUSALS: dict[str, Refusal] = {
     "RUNTIME_WORKER_LOST": Refusal(503, "The tool's process ended before it answered.", "Try again later."),
     "RUNTIME_UNAVAILABLE": Refusal(503, "The Runtime could not do it.", "Try again in a few seconds."),
     # runs
-    "TOOL_UNKNOWN": Refusal(422, "There is no such tool.", "Use create_project_page or apply_page_edits."),
+    "TOOL_UNKNOWN": Refusal(422, "There is no such tool.", "/openapi.json names the tools."),
     "TOOL_CALL_ID_DUPLICATE": Refusal(422, "Two calls have the same call_id.", "Give each call of a step its own."),
     "AI_PAGE_MUTATION_BATCH_TOO_LARGE": Refusal(422, "Too many calls in one step.", "Split it into several requests."),
     "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT": Refusal(
         429, "Too many page jobs are waiting or running.", "Send the same request again in a while."
+    ),
+    "IMAGE_GENERATION_ACTIVE_JOBS_LIMIT": Refusal(
+        429, "Too many pictures are waiting or being made.", "Send the same request again in a while."
     ),
     "IDEMPOTENCY_KEY_REUSED": Refusal(
         409, "This idempotency key was used for another request.", "Use a new key for a new request."
@@ -235,6 +238,8 @@ def refusal_of(error: Exception) -> ApiError | None:
         return ApiError(error.code, error.message, error.hint or None, headers=_retry_after(error.code))
     if isinstance(error, web.HTTPMethodNotAllowed):
         return ApiError("METHOD_NOT_ALLOWED", headers={"Allow": ",".join(sorted(error.allowed_methods))})
+    if isinstance(error, JobQueueFull):
+        return ApiError(error.code, headers=_retry_after(error.code))
     code = next((code for kind, code in _CODE_OF_ERROR.items() if isinstance(error, kind)), None)
     if code is None:
         return None
@@ -258,7 +263,6 @@ _CODE_OF_ERROR: dict[type[Exception], str] = {
     ArtifactUnavailable: "PREVIEW_ARTIFACT_UNAVAILABLE",
     IdempotencyKeyReused: "IDEMPOTENCY_KEY_REUSED",
     BatchTooLarge: "AI_PAGE_MUTATION_BATCH_TOO_LARGE",
-    JobQueueFull: "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
     PageChanged: "PAGE_CHANGED",
     JobNotFound: "JOB_NOT_FOUND",
     GroupNotFound: "SCREENSHOT_GROUP_NOT_FOUND",
