@@ -158,6 +158,7 @@ async def serving(settings: BackendSettings) -> AsyncIterator[Serving]:
             screenshot_feed=system.screenshot_feed,
             wake_screenshots=lambda: system.screenshot_queue.tell(JobsSubmitted()),
             wake_builds=lambda: system.builds.tell(JobsSubmitted()),
+            build_numbers=system.metrics.builds,
             wake_ratios=lambda: system.ratio_scan.tell(AssetsChanged()),
             sites_url=options.preview_url,
             limits=ApiLimits(

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from pagegate.actors.jobs.build_numbers import BuildNumbers
 from pagegate.actors.kernel import Actor
 from pagegate.actors.queues.queue import CancelHint, JobsSubmitted
 from pagegate.actors.tickets import Tickets
@@ -45,11 +46,12 @@ class ProjectBuilds(Actor):
         runtime_urls: Sequence[str],
         internal_url: str,
         period_s: float = 3.0,
+        numbers: BuildNumbers | None = None,
     ) -> None:
         super().__init__()
         self._db, self._objects, self._tickets = db, objects, tickets
         self._offer, self._urls, self._internal_url = offer, tuple(runtime_urls), internal_url
-        self._period_s = period_s
+        self._period_s, self._numbers = period_s, numbers or BuildNumbers()
 
     async def setup(self) -> None:
         self.every(self._period_s, "beat")
@@ -61,7 +63,7 @@ class ProjectBuilds(Actor):
                 await self._end_what_is_over()
                 await self._offer_all()
             case "sweep":
-                await sweep_builds(self._db, self._objects)
+                await sweep_builds(self._db, self._objects, numbers=self._numbers)
             case JobsSubmitted():
                 await self._offer_all()
             case CancelHint():
@@ -96,12 +98,17 @@ class ProjectBuilds(Actor):
             return
         if unclaimed:
             log.warning("project.build.unclaimed", jobs=unclaimed)
+        for _ in range(unclaimed):
+            self._numbers.ended(builds.NOBODY["code"])
         for project_id, job_id in interrupted:
             log.warning("project.build.interrupted", job_id=job_id)
-            await forget_objects(self._db, self._objects, project_id, job_id)
+            self._numbers.ended(builds.INTERRUPTED["code"])
+            await forget_objects(self._db, self._objects, project_id, job_id, self._numbers)
 
 
-async def sweep_builds(db: Database, objects: Objects, age_ms: int = _SWEEP_AGE_MS) -> int:
+async def sweep_builds(
+    db: Database, objects: Objects, age_ms: int = _SWEEP_AGE_MS, numbers: BuildNumbers | None = None
+) -> int:
     """Delete what builds that ended longer ago left in the object store; answers how many builds were swept.
 
     Idempotent on any number of replicas (K6). A release and its files are never touched.
@@ -110,7 +117,7 @@ async def sweep_builds(db: Database, objects: Objects, age_ms: int = _SWEEP_AGE_
         async with db.read() as tx:
             ended = await builds.list_unswept(tx, age_ms, _SWEEP_BUILDS_MAX)
         for job in ended:
-            await _forget(db, objects, job.project_id, job.id)
+            await _forget(db, objects, job.project_id, job.id, numbers)
             async with db.write() as tx:
                 await builds.mark_swept(tx, job.id)
     except (DatabaseUnavailable, ObjectStoreUnavailable) as error:
@@ -119,21 +126,25 @@ async def sweep_builds(db: Database, objects: Objects, age_ms: int = _SWEEP_AGE_
     return len(ended)
 
 
-async def forget_objects(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
+async def forget_objects(
+    db: Database, objects: Objects, project_id: int, job_id: int, numbers: BuildNumbers | None = None
+) -> None:
     """Delete what an ended build put into the object store (B2). Its release's own files stay."""
     try:
-        await _forget(db, objects, project_id, job_id)
+        await _forget(db, objects, project_id, job_id, numbers)
     except (DatabaseUnavailable, ObjectStoreUnavailable) as error:
         log.warning("project.build.objects_left", job_id=job_id, reason=str(error))
 
 
-async def _forget(db: Database, objects: Objects, project_id: int, job_id: int) -> None:
+async def _forget(db: Database, objects: Objects, project_id: int, job_id: int, numbers: BuildNumbers | None) -> None:
     async with db.read() as tx:
         released = await builds.find_released(tx, job_id)
     keep = f"{released.rpartition('/')[0]}/" if released else ""
     deleted = await objects.delete_older(builds.build_prefix(project_id, job_id), _FORGET_FUTURE_S, keep=keep)
     if deleted:
         log.info("project.build.objects_deleted", job_id=job_id, objects=deleted)
+        if numbers is not None:
+            numbers.deleted(deleted)
 
 
 async def forget_upload(db: Database, objects: Objects, prefix: str, object_key: str) -> None:

@@ -332,6 +332,7 @@ class BackendSystem:
                 partial(offer_builds, session),
                 options.runtime_urls,
                 options.internal_url,
+                numbers=self.metrics.builds,
             )
         )
         return started

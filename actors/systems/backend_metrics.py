@@ -6,6 +6,7 @@ counters and histograms are this process's own and never fall. A lane is a kind 
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from pagegate.actors.jobs.build_numbers import BuildNumbers
 from pagegate.storage import lane_views, renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
@@ -59,9 +60,14 @@ class BackendMetrics:
             "pagegate_webhook_tries_total", "Tries to tell a webhook of a run's end.", ["outcome"], registry=registry
         )
 
+        self.builds = BuildNumbers(registry, self._ran)
+
     def executed(self, job: ClaimedJob, run_s: float) -> None:
-        self._wait.labels(job.lease.table).observe(job.waited_ms / 1000)
-        self._run.labels(job.lease.table).observe(run_s)
+        self._ran(job.lease.table, job.waited_ms / 1000, run_s)
+
+    def _ran(self, lane: str, wait_s: float, run_s: float) -> None:
+        self._wait.labels(lane).observe(wait_s)
+        self._run.labels(lane).observe(run_s)
 
     def rescued(self, lane: str) -> None:
         self._rescues.labels(lane).inc()

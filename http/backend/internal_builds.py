@@ -144,10 +144,14 @@ async def fail(call: Call[AttemptParams, BuildFailure]) -> Nothing:
     try:
         async with call.parts.db.write() as tx:
             await builds.fail_build(tx, lease, error, failure.log, cancelled=cancelled)
+            now_ms = await tx.now_ms()
     except LeaseLost:
         raise ApiError("BUILD_ATTEMPT_OVER") from None
-    log.warning("project.build.failed", job_id=lease.id, code=failure.code)
-    await forget_objects(call.parts.db, call.parts.objects, row.project_id, lease.id)
+    numbers = call.parts.build_numbers
+    numbers.ended(failure.code, row, now_ms)
+    ran_s = (now_ms - row.started_at_ms) / 1000
+    log.warning("project.build.failed", job_id=lease.id, code=failure.code, errors=len(errors), ran_s=ran_s)
+    await forget_objects(call.parts.db, call.parts.objects, row.project_id, lease.id, numbers)
     return Nothing()
 
 
@@ -168,13 +172,14 @@ async def fail(call: Call[AttemptParams, BuildFailure]) -> Nothing:
 async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
     """Take the artifact of an attempt, and make it the project's next release."""
     row, lease = await _attempt(call)
-    limits, objects = call.parts.limits, call.parts.objects
+    limits, objects, numbers = call.parts.limits, call.parts.objects, call.parts.build_numbers
     prefix = builds.upload_prefix(row.project_id, lease.id, uuid.uuid4().hex)
     key, kept = builds.archive_key(prefix), False
 
     async def take() -> Artifact:
         received = await receive(call.request, objects, key, limits.build_artifact_bytes_max)
         log.info("project.build.uploaded", job_id=lease.id, attempt=lease.fence, size_bytes=received.size_bytes)
+        numbers.uploaded(received.size_bytes)
         return await unpack(objects, received, limits.build_artifact_bytes_max)
 
     try:
@@ -182,18 +187,23 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
         artifact = await while_held(lambda: _renew(call, lease, None), renew_s, limits.job_lease_s, take())
         async with call.parts.db.write() as tx:
             number = await builds.promote(tx, lease, artifact)
+            now_ms = await tx.now_ms()
         kept = True
-    except LeaseLost:
-        raise ApiError("BUILD_ATTEMPT_OVER") from None
-    except ApiError as error:
-        log.warning("project.build.upload_refused", job_id=lease.id, attempt=lease.fence, code=error.code)
+    except (ApiError, LeaseLost) as error:
+        code = error.code if isinstance(error, ApiError) else "BUILD_ATTEMPT_OVER"
+        log.warning("project.build.upload_refused", job_id=lease.id, attempt=lease.fence, code=code)
+        numbers.refused(code)
+        if isinstance(error, LeaseLost):
+            raise ApiError(code) from None
         raise
     finally:
         if not kept:
             await forget_upload(call.parts.db, objects, prefix, key)
+    numbers.ended("released", row, now_ms)
     log.info(
         "project.build.promoted",
         job_id=lease.id,
+        ran_s=(now_ms - row.started_at_ms) / 1000,
         release=number,
         size_bytes=artifact.size_bytes,
         files=len(artifact.files),
@@ -238,6 +248,7 @@ async def _renew(call: Call[Any, Any], lease: Lease, said: list[str] | None) -> 
         with contextlib.suppress(LeaseLost):
             async with call.parts.db.write() as tx:
                 await builds.end_overdue(tx, lease)
+            call.parts.build_numbers.ended(builds.OVERDUE["code"])
             log.warning("project.build.overdue", job_id=lease.id, attempt=lease.fence)
         raise ApiError("BUILD_ATTEMPT_OVER", "The build's deadline is over.") from None
     except LeaseLost:

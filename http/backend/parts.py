@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.models import Models
+from pagegate.actors.jobs.build_numbers import BuildNumbers
 from pagegate.actors.previews import Previews
 from pagegate.actors.tickets import Tickets
 from pagegate.actors.webhook_sender import WebhookAddresses
@@ -78,6 +79,7 @@ class BackendParts:
     screenshot_feed: RunFeed = field(default_factory=RunFeed)  # by project
     wake_screenshots: Callable[[], None] = field(default=lambda: None)
     wake_builds: Callable[[], None] = field(default=lambda: None)
+    build_numbers: BuildNumbers = field(default_factory=BuildNumbers)
     wake_ratios: Callable[[], None] = field(default=lambda: None)
     webhook_addresses: WebhookAddresses = field(default_factory=WebhookAddresses)
     sites_url: str = ""  # where a browser reaches the sites: another origin than this API's (X6)

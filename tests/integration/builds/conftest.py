@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from pagegate.actors import kernel
 from pagegate.actors.agents.feed import RunFeed
+from pagegate.actors.jobs.build_numbers import BuildNumbers
 from pagegate.actors.jobs.project_build import ProjectBuilds
 from pagegate.actors.previews import Previews
 from pagegate.actors.queues.control import JobControl, RetryLimits
@@ -152,7 +153,7 @@ async def stage(
     limits: ApiLimits,
 ) -> AsyncIterator[Stage]:
     db = await Database.open(sqlite_url)
-    world, state = World(db), MemoryState(10**7)
+    world, state, registry = World(db), MemoryState(10**7), CollectorRegistry()
     await world.settle_in()
     artifacts, tickets = PreviewArtifacts(state), Tickets(rsa_key, "k1")
     told: list[pykka.ActorRef[Any]] = []
@@ -170,7 +171,8 @@ async def stage(
         tickets=tickets,
         feed=RunFeed(),
         limits=limits,
-        registry=CollectorRegistry(),
+        registry=registry,
+        build_numbers=BuildNumbers(registry),
         render_workers=1,
         wake_builds=lambda: told[0].tell(JobsSubmitted()) if told[0].is_alive() else None,
         sites_url="http://sites.test",

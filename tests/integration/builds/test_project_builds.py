@@ -108,6 +108,13 @@ async def test_failures_are_told_apart_and_leave_nothing_in_the_store(stage: Sta
     await change(stage, page_id, VUE.format("fine again"))
     assert (await stage.ended(await stage.start()))["status"] == "succeeded"
     assert len((await site_of(stage))["releases"]) == 1
+    numbers = stage.parts.registry.get_sample_value
+    counted = {
+        code: numbers("pagegate_build_ends_total", {"outcome": code})
+        for code in ("released", "PROJECT_BUILD_SOURCE_ERROR", "PROJECT_BUILD_ASSET_MISSING")
+    }
+    assert counted == {"released": 1, "PROJECT_BUILD_SOURCE_ERROR": 1, "PROJECT_BUILD_ASSET_MISSING": 2}
+    assert (numbers("pagegate_build_upload_bytes_total") or 0) > 1000
 
 
 async def change(stage: Stage, page_id: int, source: str) -> None:
