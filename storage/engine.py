@@ -134,7 +134,8 @@ class Tx:
     async def run(self, statement: Executable, *, last: bool = False, **parameters: Any) -> Result[Any]:
         """`execute` for a statement that was built once (`present.py`): the present is one of its parameters.
 
-        `last`: nothing follows in this transaction; on SQLite its commit is part of the same hop.
+        `last`: nothing follows in this transaction. On SQLite its commit is part of the same hop; on PostgreSQL a
+        statement that is the only one needs no BEGIN and COMMIT around it.
         """
         (result,) = await self.run_all((statement, parameters), last=last)
         return result
@@ -150,6 +151,8 @@ class Tx:
             one_hop = self.conn.run([(said, {**given, **present}) for said, given in wanted], last=last)
             results: Sequence[Result[Any]] = await _translated(one_hop)
         else:
+            if last and len(wanted) == 1 and not self.conn.in_transaction():
+                await self.conn.execution_options(isolation_level="AUTOCOMMIT")  # spares the turns of BEGIN and COMMIT
             results = [await self.execute(statement, parameters) for statement, parameters in wanted]
         self._ended = last
         return results
@@ -288,7 +291,6 @@ class _Postgres:
         try:
             if read_only:
                 await conn.execution_options(postgresql_readonly=True)
-            await conn.begin()
         except BaseException:
             await self.give_back(conn)
             raise
