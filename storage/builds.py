@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, case, literal, select, update
 
 from pagegate.storage import hints, jobs, schema
 from pagegate.storage.engine import Tx
@@ -284,8 +284,12 @@ async def end_overdue(tx: Tx, lease: Lease) -> None:
 
 
 async def interrupt_expired(tx: Tx, limit: int = 50) -> list[tuple[int, int]]:
-    """End builds whose lease ran out (B3); answers (project, job) of each. A build that lives is never touched (Q5)."""
+    """End builds whose lease ran out (B3); answers (project, job) of each. A build that lives is never touched (Q5).
+
+    One that was asked to stop is cancelled: its Runtime may have heard of that and gone silent, as it should.
+    """
     ended: list[tuple[int, int]] = []
+    asked = _jobs.c.cancel_requested_at.is_not(None)
     for expired in await jobs.list_expired(tx, PROJECT_BUILD, limit):
         over = (
             update(_jobs)
@@ -296,11 +300,11 @@ async def interrupt_expired(tx: Tx, limit: int = 50) -> list[tuple[int, int]]:
                 _jobs.c.lease_expires_at <= tx.now,
             )
             .values(
-                status=JOB.target("exhaust"),
+                status=case((asked, JOB.target("cancel")), else_=JOB.target("exhaust")),
                 finished_at_ms=tx.now,
                 lease_expires_at=None,
-                error=INTERRUPTED,
-                error_code=INTERRUPTED["code"],
+                error=case((asked, literal(jobs.CANCELLED, schema.Json)), else_=literal(INTERRUPTED, schema.Json)),
+                error_code=case((asked, jobs.CANCELLED["code"]), else_=INTERRUPTED["code"]),
             )
             .returning(_jobs.c.project_id)
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pagegate.storage import builds
+from pagegate.storage import builds, jobs
 from pagegate.storage.builds import Artifact, FixedProject
 from pagegate.storage.lease import LeaseLost
 from pagegate.storage.pruning import Retention, prune_loose_jobs
@@ -55,6 +55,17 @@ async def test_an_expired_build_is_interrupted_and_a_live_one_is_not(world: Worl
     assert await world.write(builds.interrupt_expired) == [(world.projects[0], lost_id.id)]
     assert await world.write(builds.end_unclaimed) == 0
     assert await world.read(builds.is_held_now, lives)
+
+
+async def test_a_build_that_was_asked_to_stop_is_cancelled_when_its_runtime_goes_silent(world: World) -> None:
+    job_id = await submit(world)
+    lease = (await world.write(builds.claim_build, "silent", 60_000, "v"))[0].lease  # type: ignore[index]  # just made
+    assert await world.write(jobs.request_cancel, builds.PROJECT_BUILD, job_id) == "requested"
+    await world.expire(lease)
+    assert await world.write(builds.interrupt_expired) == [(world.projects[0], job_id)]
+    row = await world.read(builds.find_build, job_id)
+    assert row is not None
+    assert (row.status, row.error_code, row.error) == ("cancelled", "JOB_CANCELLED", jobs.CANCELLED)
 
 
 async def test_an_ended_build_is_swept_once_and_one_that_goes_on_never(world: World) -> None:
