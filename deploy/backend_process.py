@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from pagegate.actors.agents.limits import AgentLimits, RunLimits
 from pagegate.actors.jobs.asset_ratio_scan import AssetsChanged, ScanLimits
-from pagegate.actors.jobs.page_check import CheckLimits
+from pagegate.actors.jobs.candidate_compile import CheckLimits
 from pagegate.actors.queues.queue import JobsSubmitted
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.actors.rendering.coordinator import RenderLimits

@@ -1,61 +1,44 @@
 """One look at one candidate page: snapshot, artifact, compile, render; a verdict or a picture (R8, R9, S1, V5, V6, P3).
 
-Owns the order of the steps and what must be tidied after them, whatever happened: the artifact, the compiled output, a
-render nobody waits for any more. Holds no transaction while Runtime or Renderer works (Q7). Survives a kill: artifact
-and output have a TTL, and the rescue of the job cancels its render request.
+Owns the order of the steps and the end of a render nobody waits for any more; the artifact and the compile are
+`candidate_compile`'s. Holds no transaction while Runtime or Renderer works (Q7). Survives a kill: artifact and output
+have a TTL, and the rescue of the job cancels its render request.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
-from uuid import uuid4
 
 import pykka
 import structlog
 from sqlalchemy import Row
 
-from pagegate.actors.compiling.admission import Compile, Compiled, DropOutput, ForgetCompile, RuntimeAdmission
+from pagegate.actors.compiling.admission import Compiled, RuntimeAdmission
 from pagegate.actors.jobs.candidate import Candidate, context_of, snapshot_of
+from pagegate.actors.jobs.candidate_compile import CandidateCompiler, CheckLimits, OpenArtifact
 from pagegate.actors.jobs.snapshot import Snapshot
 from pagegate.actors.jobs.verdict import Verdict, judge
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.kinds import TryLater
 from pagegate.actors.rendering.coordinator import AwaitRender, CancelRender, CoordinatorRef, RenderWanted
-from pagegate.actors.tickets import CHECK_TICKET_TTL_S, Tickets
+from pagegate.actors.tickets import Tickets
 from pagegate.renderer.contract import Operation, PageBases, RenderResult, Viewport
-from pagegate.runtime.client import RuntimeUnavailable
-from pagegate.runtime.contract import ArtifactManifest, AssetRef, CompileRequest, CompileResult
+from pagegate.runtime.contract import CompileResult
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import Lease
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.renders import RenderQueueFull
-from pagegate.storage.runtime_state import StateFull, StateUnavailable
 from pagegate.storage.screenshot_context import CaptureContext, viewport_text
 from pagegate.storage.screenshot_pictures import TemporaryPicture
 from pagegate.storage.transitions import RENDER_REQUEST
 
 log = structlog.get_logger()
 
-_NAMES_KNOWN_MAX = 1000  # for hints of the compile; they travel with every artifact
-
 T = TypeVar("T")
 Progress = Callable[[str], Awaitable[None]]
 _ASK_AGAIN_S = 0.2
-
-
-@dataclass(frozen=True)
-class CheckLimits:
-    """Seconds; queue sizes count waiting requests (V5, R3)."""
-
-    compile_deadline_s: float = 120.0
-    compile_request_timeout_s: float = 180.0
-    artifact_ttl_s: float = 3600.0
-    render_queue_max: int = 64
-    render_workspace_queue_max: int = 32
-    picture_ttl_s: float = 600.0  # of a temporary picture, as the coordinator collects them
 
 
 @dataclass
@@ -118,9 +101,8 @@ class PageCheck:
         backend_url: str,
         limits: CheckLimits,
     ) -> None:
-        self._db, self._artifacts, self._tickets = db, artifacts, tickets
-        self._admission, self._coordinator = admission, coordinator
-        self._backend_url, self._limits = backend_url.rstrip("/"), limits
+        self._db, self._coordinator, self._limits = db, coordinator, limits
+        self._compiler = CandidateCompiler(artifacts, tickets, admission, backend_url, limits)
 
     async def run(self, job: Lease, candidate: Candidate, progress: Progress) -> Checked:
         """Check the candidate under the job's lease; `progress(stage)` tells that `compile` and `render` begin.
@@ -162,15 +144,11 @@ class PageCheck:
         watch = Stopwatch()
         snapshot = snapshot_of(candidate)
         watch.lap("snapshot_ms")
-        artifact_id = await self._create_artifact(candidate, snapshot)
-        watch.lap("artifact_ms")
-        log.info("preview.artifact.created", job_id=job.id, artifact_id=artifact_id, full=snapshot.full, **watch.laps)
-        compiled: Compiled | None = None
-        try:
-            ticket = self._tickets.issue(artifact_id, CHECK_TICKET_TTL_S)
-            compiled = await _beside(
-                progress("compile"), self._compile(artifact_id, ticket, background=look.background)
-            )
+        async with self._compiler.opened(candidate, snapshot) as artifact:
+            watch.lap("artifact_ms")
+            about = {"job_id": job.id, "artifact_id": artifact.artifact_id}
+            log.info("preview.artifact.created", **about, full=snapshot.full, **watch.laps)
+            compiled = await _beside(progress("compile"), artifact.compile(background=look.background))
             watch.lap("compile_ms")
             log.info(
                 "runtime.diagnostics.compile.finished",
@@ -181,12 +159,10 @@ class PageCheck:
             if not compiled.result.ok:
                 return _Looked(compiled.result, None, snapshot, watch.laps)
             rendered = await _beside(
-                progress("render"), self._render(job, candidate.workspace_id, look, artifact_id, ticket, compiled)
+                progress("render"), self._render(job, candidate.workspace_id, look, artifact, compiled)
             )
             watch.lap("render_ms")
             return _Looked(compiled.result, rendered, snapshot, watch.laps)
-        finally:
-            await asyncio.shield(self._tidy(artifact_id, compiled))
 
     def _checked(self, candidate: Candidate, looked: _Looked) -> Checked:
         used, rendered = frozenset(looked.snapshot.modules), looked.rendered
@@ -219,63 +195,16 @@ class PageCheck:
             cut=result.picture.cut,
         )
 
-    async def _create_artifact(self, candidate: Candidate, snapshot: Snapshot) -> str:
-        assets = {name: candidate.assets[name] for name in snapshot.assets}
-        manifest = ArtifactManifest(
-            artifact_id="",  # the store gives it
-            entry=candidate.entry,
-            framework=candidate.framework,
-            modules=sorted(snapshot.modules),
-            assets={
-                name: AssetRef(media_type=asset.media_type, sha256=asset.sha256, size_bytes=asset.size_bytes)
-                for name, asset in assets.items()
-            },
-            known_modules=sorted(candidate.modules)[:_NAMES_KNOWN_MAX],
-            known_assets=sorted(candidate.assets)[:_NAMES_KNOWN_MAX],
-            entry_page=candidate.entry_page,
-            canvas=candidate.canvas,
-        )
-        try:
-            return await self._artifacts.create(
-                manifest.model_dump(), snapshot.modules, assets, ttl_s=self._limits.artifact_ttl_s
-            )
-        except StateFull as error:
-            raise TryLater(
-                "RUNTIME_STATE_FULL", "the state store has no room for the artifact", counts=False
-            ) from error
-        except StateUnavailable as error:
-            raise TryLater("RUNTIME_STATE_UNAVAILABLE", "the state store does not answer") from error
-
-    async def _compile(self, artifact_id: str, ticket: str, *, background: bool) -> Compiled:
-        request = CompileRequest(
-            task_id=uuid4().hex,
-            artifact_id=artifact_id,
-            backend_url=self._backend_url,
-            ticket=ticket,
-            deadline_s=self._limits.compile_deadline_s,
-            background=background,
-        )
-        try:
-            return await ask(self._admission, Compile(request, self._limits.compile_request_timeout_s))
-        except RuntimeUnavailable as error:
-            raise TryLater(error.code, error.message, counts=not error.full) from error
-        except pykka.ActorDeadError as error:
-            raise TryLater("RUNTIME_ADMISSION_LOST", "the admission restarted") from error
-        except asyncio.CancelledError:
-            if self._admission.is_alive():
-                self._admission.tell(ForgetCompile(request.task_id))
-            raise
-
     async def _render(
-        self, job: Lease, workspace_id: int, look: _Look, artifact_id: str, ticket: str, compiled: Compiled
+        self, job: Lease, workspace_id: int, look: _Look, artifact: OpenArtifact, compiled: Compiled
     ) -> Row[Any]:
         assert compiled.result.output is not None, "a compile that succeeded has an output"
-        assets_url = f"{self._backend_url}/internal/runtime/preview-artifacts/{artifact_id}/assets/"
+        artifacts_url = f"{self._compiler.backend_url}/internal/runtime/preview-artifacts"
         bases = PageBases(
             navigation_url=compiled.result.output.navigation_url,
             vendor_url=compiled.result.output.vendor_url,
-            assets_url=assets_url,
-            ticket=ticket,
+            assets_url=f"{artifacts_url}/{artifact.artifact_id}/assets/",
+            ticket=artifact.ticket,
         )
         payload = {"bases": bases.model_dump(), "viewport": look.viewport.model_dump(), "picture": True}
         try:
@@ -318,14 +247,6 @@ class PageCheck:
             log.warning("render.request.not_cancelled", request_id=request_id, reason=str(error))
         if self._coordinator.is_alive():
             self._coordinator.tell(CancelRender(request_id))
-
-    async def _tidy(self, artifact_id: str, compiled: Compiled | None) -> None:
-        """Best effort: what cannot be deleted now is gone after its TTL (P3, V8)."""
-        with contextlib.suppress(Exception):
-            await self._artifacts.delete(artifact_id)
-        if compiled is not None and compiled.result.output is not None and self._admission.is_alive():
-            # Told, not asked: the commit does not wait for it.
-            self._admission.tell(DropOutput(compiled.runtime_url, compiled.result.output.output_id))
 
 
 async def _beside(telling: Awaitable[None], work: Awaitable[T]) -> T:

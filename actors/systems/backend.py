@@ -30,8 +30,9 @@ from pagegate.actors.images.provider import HttpImageProvider
 from pagegate.actors.images.sweeper import StagedSweeper
 from pagegate.actors.jobs.asset_ratio import AssetRatio
 from pagegate.actors.jobs.asset_ratio_scan import AssetRatioScan, RatioJobEnded, ScanLimits
+from pagegate.actors.jobs.candidate_compile import CheckLimits
 from pagegate.actors.jobs.image_generation import ImageGeneration
-from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
+from pagegate.actors.jobs.page_check import PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.jobs.page_picture import PagePictures
 from pagegate.actors.jobs.page_screenshot import PageScreenshot
