@@ -13,7 +13,7 @@ person can use, with the status that a program expects.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,26 +24,30 @@ from aiohttp import web
 from pagegate.actors.compiling.previews import PreviewPages
 from pagegate.actors.compiling.tasks import Compiled
 from pagegate.actors.systems.runtime import RuntimeSystem
+from pagegate.http.passing_on import asked_part, open_file, pass_on
 from pagegate.http.preview_pages import STATIC, Words, errors_page, host_page, words_page
 from pagegate.runtime.backends import AnyBackendSource, Backends
 from pagegate.runtime.contract import ArtifactManifest
 from pagegate.runtime.preview_token import KeySet, KeysUnavailable, PreviewTokenInvalid, verify_preview_token
-from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable, SourceUnavailable
+from pagegate.runtime.refusals import ArtifactGone, CompileUnavailable
+from pagegate.runtime.site import SHELL as SITE_SHELL
 from pagegate.runtime.sources import HttpModuleSource
 
 log = structlog.get_logger()
 
 _SHELL = Path(__file__).parent / "preview_shell"
-_SHELL_FILES = {"shell.js": "text/javascript", "shell.css": "text/css", "keys.js": "text/javascript"}
+_SHELL_FILES = {  # the host's own, and what it has in common with that of a site
+    "shell.js": (_SHELL, "text/javascript"),
+    "shell.css": (_SHELL, "text/css"),
+    "deck.js": (SITE_SHELL, "text/javascript"),
+    "keys.js": (SITE_SHELL, "text/javascript"),
+}
 PAGE_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
 _PART = re.compile(r"0|[1-9][0-9]{0,3}")
 _TOKEN_CHARS_MAX = 4096
 _KEYS_BYTES_MAX = 256 * 1024
 _KEYS_WAIT = aiohttp.ClientTimeout(total=5.0, connect=2.0)
-_ASSET_WAIT = aiohttp.ClientTimeout(total=120.0, connect=5.0, sock_read=30.0)
 _READ_WAIT_S = 20.0
-_CHUNK_BYTES = 64 * 1024
-_PASSED_ON = ("Accept-Ranges", "Content-Range", "ETag")  # a player seeks by these
 
 _COMMON = {
     "X-Content-Type-Options": "nosniff",
@@ -215,54 +219,25 @@ async def _asset(request: web.Request, token: str, artifact_id: str) -> web.Stre
     part_id = _part_id(request, artifact_id)
     if part_id is None:
         return nothing_here()
-    part = {name: request.headers[name] for name in ("Range", "If-Range") if name in request.headers}
-    got = await request.app[_BACKENDS].first(
-        lambda url: _open_asset(request.app[_SESSION], url, part_id, request.match_info["name"], token, part)
-    )
-    async with got:
-        if got.status == 404:
-            return nothing_here()
-        passed = {name: got.headers[name] for name in _PASSED_ON if name in got.headers}
-        answer = web.StreamResponse(status=got.status, headers={**ASSET_HEADERS, **passed})
-        answer.content_type = got.content_type
-        answer.content_length = got.content_length
-        await answer.prepare(request)
-        try:
-            async for chunk in got.content.iter_chunked(_CHUNK_BYTES):
-                await answer.write(chunk)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.warning("runtime.preview.asset_cut_off", reason=type(error).__name__)
-            if request.transport is not None:
-                request.transport.abort()  # a short body must not look whole
-            return answer
-        await answer.write_eof()
-        return answer
+    session, name = request.app[_SESSION], quote(request.match_info["name"], safe="")
+    headers = {**asked_part(request), "Authorization": f"Bearer {token}"}
 
+    async def ask(url: str) -> aiohttp.ClientResponse:
+        at = f"{url}/internal/runtime/preview-artifacts/{quote(part_id, safe='')}/assets/{name}"
+        return await open_file(session, at, headers=headers)
 
-async def _open_asset(
-    session: aiohttp.ClientSession, backend_url: str, artifact_id: str, name: str, token: str, part: Mapping[str, str]
-) -> aiohttp.ClientResponse:
-    """The begun answer of one Backend, with bytes or without; the caller closes it. Raises `SourceUnavailable`."""
-    artifact, asset = quote(artifact_id, safe=""), quote(name, safe="")
-    url = f"{backend_url}/internal/runtime/preview-artifacts/{artifact}/assets/{asset}"
-    headers = {**part, "Authorization": f"Bearer {token}"}
-    try:
-        got = await session.get(url, headers=headers, timeout=_ASSET_WAIT, allow_redirects=False)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise SourceUnavailable(f"the Backend cannot be read ({type(error).__name__})") from error
-    if got.status not in (200, 206, 404, 416):
-        got.release()
-        raise SourceUnavailable(f"the Backend answered {got.status} for an asset")
-    return got
+    async with await request.app[_BACKENDS].first(ask) as got:
+        return nothing_here() if got.status == 404 else await pass_on(request, got, ASSET_HEADERS)
 
 
 async def _shell_file(request: web.Request) -> web.StreamResponse:
     name = request.match_info["file"]
     if name not in _SHELL_FILES:
         return nothing_here()
-    content = await asyncio.to_thread((_SHELL / name).read_bytes)
+    folder, content_type = _SHELL_FILES[name]
+    content = await asyncio.to_thread((folder / name).read_bytes)
     headers = {**_COMMON, "Cache-Control": "no-cache", "Access-Control-Allow-Origin": "*"}
-    return web.Response(body=content, content_type=_SHELL_FILES[name], charset="utf-8", headers=headers)
+    return web.Response(body=content, content_type=content_type, charset="utf-8", headers=headers)
 
 
 def _part_id(request: web.Request, artifact_id: str) -> str | None:

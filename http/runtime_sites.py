@@ -20,6 +20,7 @@ import structlog
 from aiohttp import web
 
 from pagegate.actors.systems.runtime import RuntimeSystem
+from pagegate.http.passing_on import asked_part, open_file, pass_on
 from pagegate.http.preview_pages import Words, words_page
 from pagegate.http.runtime_previews import ASSET_HEADERS
 from pagegate.runtime.backends import Backends
@@ -30,8 +31,6 @@ log = structlog.get_logger()
 _KEY = re.compile(r"[A-Za-z0-9_-]{10,100}")
 _PAGE = re.compile(r"pages/[1-9][0-9]*/")
 _WAIT = aiohttp.ClientTimeout(total=10.0, connect=2.0)
-_FILE_WAIT = aiohttp.ClientTimeout(total=300.0, connect=5.0, sock_read=30.0)
-_CHUNK_BYTES = 64 * 1024
 _TEXT_BYTES_MAX = 8 * 1024 * 1024  # a larger one is streamed as it is
 _CACHE_BYTES_MAX = 32 * 1024 * 1024
 _TEXTS = ("text/", "image/svg+xml", "application/json")
@@ -45,7 +44,6 @@ _HOST_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": _HOST_POLICY,
 }
-_PASSED_ON = ("Content-Range", "Accept-Ranges", "ETag")
 
 
 @dataclass(frozen=True)
@@ -178,20 +176,11 @@ async def _shown(request: web.Request, site: str) -> int | None:
 
 async def _open(request: web.Request, site: str, number: int, path: str) -> aiohttp.ClientResponse:
     """The begun answer of a Backend, whatever it says but a failure; the caller closes it."""
-    wanted = {"Range": request.headers["Range"]} if "Range" in request.headers else {}
+    session, part = request.app[_SESSION], asked_part(request)
 
     async def ask(url: str) -> aiohttp.ClientResponse:
         at = f"{url}/internal/runtime/sites/{site}/releases/{number}/file"
-        try:
-            got = await request.app[_SESSION].get(
-                at, params={"path": path}, headers=wanted, timeout=_FILE_WAIT, allow_redirects=False
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SourceUnavailable(f"the Backend cannot be read ({type(error).__name__})") from error
-        if got.status >= 500:
-            got.release()
-            raise SourceUnavailable(f"the Backend answered {got.status} for a file")
-        return got
+        return await open_file(session, at, headers=part, params={"path": path}, expected=range(500))
 
     return await request.app[_BACKENDS].first(ask)
 
@@ -221,25 +210,8 @@ async def _text(request: web.Request, site: str, number: int, path: str) -> _Tex
 async def _stream(
     request: web.Request, site: str, number: int, path: str, headers: dict[str, str]
 ) -> web.StreamResponse:
-    got = await _open(request, site, number, path)
-    async with got:
-        if got.status not in {200, 206, 416}:
-            return _nothing()
-        passed = {name: got.headers[name] for name in _PASSED_ON if name in got.headers}
-        content_type = got.headers.get("Content-Type", "application/octet-stream")
-        answer = web.StreamResponse(status=got.status, headers={**headers, **passed, "Content-Type": content_type})
-        answer.content_length = got.content_length
-        await answer.prepare(request)
-        try:
-            async for chunk in got.content.iter_chunked(_CHUNK_BYTES):
-                await answer.write(chunk)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.warning("runtime.site.file_cut_off", reason=type(error).__name__)
-            if request.transport is not None:
-                request.transport.abort()  # a short body must not look whole
-            return answer
-        await answer.write_eof()
-        return answer
+    async with await _open(request, site, number, path) as got:
+        return await pass_on(request, got, headers) if got.status in {200, 206, 416} else _nothing()
 
 
 def _moved(location: str, status: int) -> web.Response:

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from pagegate.runtime.build_contract import BuildPage, BuildSnapshot
 
-_SHELL = Path(__file__).parent / "site_shell"
-_SHELL_FILES = ("site.js", "site.css", "keys.js")
+SHELL = Path(__file__).parent / "site_shell"
+_SHELL_FILES = ("site.js", "site.css", "deck.js", "keys.js")
 _TAKEN = ("pages", "assets", "vendor", "site", "index.html")
 _NOT_IN_FOLDERS = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')  # of which some system, or an unpacker, makes something else
 _FOLDER_BYTES_MAX = 200
@@ -55,7 +55,7 @@ def folders(pages: Sequence[BuildPage]) -> list[str]:
 def shell_files(snapshot: BuildSnapshot, runtime_build: str) -> dict[str, bytes]:
     """The hosts and what they load, by path in the site."""
     names = folders(snapshot.pages)
-    files = {f"site/{name}": (_SHELL / name).read_bytes() for name in _SHELL_FILES}
+    files = {f"site/{name}": (SHELL / name).read_bytes() for name in _SHELL_FILES}
     files["index.html"] = _host(snapshot, names, None, runtime_build).encode()
     if snapshot.routes == "clean":
         for number, name in enumerate(names):

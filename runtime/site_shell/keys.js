@@ -1,4 +1,4 @@
-// Runs inside a page of a site, before its own scripts: keys that turn pages are told to the host, because a page that has the focus
+// Runs inside a page that a host shows, before its own scripts: keys that turn pages are told to the host, because a page that has focus
 // would keep them to itself; and so is the height of a page that decides its own. The host believes nothing else.
 ;(() => {
   const turning = new Set(['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'PageUp', 'PageDown', 'Home', 'End', 'Escape', 'n', 'l', 'f'])

@@ -6,7 +6,9 @@ from typing import Any
 from urllib.parse import urljoin
 
 import pytest
+from playwright.async_api import async_playwright
 
+from pagegate.renderer.isolation import find_chromium
 from pagegate.storage import schema
 from tests.integration.builds.conftest import LOGO, NAME, Stage
 
@@ -130,3 +132,35 @@ async def test_a_stranger_sees_neither_build_nor_release(stage: Stage) -> None:
         await tx.execute(schema.members.delete())
     assert (await stage.call("GET", f"/build-jobs/{job['id']}"))[1]["code"] == "BUILD_JOB_NOT_FOUND"
     assert (await stage.call("GET", f"/projects/{stage.project_id}/releases"))[0] == 404
+
+
+async def test_a_person_turns_the_pages_of_a_site_and_its_address_follows(stage: Stage) -> None:
+    await stage.save("one", VUE.format("first words"))
+    await stage.save("two", TSX.format("second page").replace("<img src='@assets/logo.svg' />", ""), "react")
+    assert (await stage.ended(await stage.start(routes="clean")))["status"] == "succeeded"
+    site = at(stage, (await site_of(stage))["url"])
+    async with async_playwright() as playwright:
+        # The sandbox of this browser is not what is tried here, and a root has none.
+        browser = await playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        looker = await browser.new_page()
+        wrong: list[str] = []
+        looker.on("pageerror", lambda error: wrong.append(str(error)))
+        looker.on("requestfailed", lambda request: wrong.append(request.url))
+        await looker.goto(site)
+        await looker.frame_locator("#frame iframe").get_by_text("first words").wait_for()
+        await looker.keyboard.press("ArrowRight")
+        inside = looker.frame_locator("#frame iframe").get_by_text("second page")
+        await inside.wait_for()
+        assert looker.url == f"{site}two/"
+        assert await looker.locator("#place").text_content() == "2 / 2"
+        await inside.click()  # the page has the focus now, and its keys turn pages all the same
+        await looker.keyboard.press("Home")
+        await looker.frame_locator("#frame iframe").get_by_text("first words").wait_for()
+        assert looker.url == f"{site}one/"
+        await looker.go_back()
+        await inside.wait_for()
+        await looker.goto(f"{site}two")  # somebody left the slash out
+        await inside.wait_for()
+        assert looker.url == f"{site}two/"
+        await browser.close()
+        assert wrong == []

@@ -112,7 +112,7 @@ async def test_a_person_with_the_link_sees_host_page_script_style_and_asset(stag
     async with stage.http.get(page + "assets/logo%201.svg") as asset:
         assert (asset.status, asset.content_type, await asset.read()) == (200, "image/svg+xml", LOGO)
     assert (await stage.get(f"{opened.url}pages/2/"))[0] == 200
-    for file in ("shell.js", "shell.css", "keys.js"):
+    for file in ("shell.js", "shell.css", "deck.js", "keys.js"):
         assert (await stage.get(str(stage.runtime.make_url(f"/preview-shell/{file}"))))[0] == 200
 
 
