@@ -9,7 +9,7 @@ from PIL import Image, ImageChops
 from pagegate.actors.compiling.site_build import SiteBuildTask
 from pagegate.deploy.build import LocalSource
 from pagegate.deploy.gate import Compiled, LocalGate
-from pagegate.deploy.pages import local_pages, parse_canvas
+from pagegate.deploy.pages import LocalPage, local_pages, parse_canvas
 from pagegate.renderer.egress import MemoryOrigin, OriginResponse
 
 SAMPLE = Path(__file__).parents[3] / "deploy" / "sample" / "pages"
@@ -37,7 +37,7 @@ def response(name: str, content: bytes) -> OriginResponse:
 
 
 async def test_pages_of_a_site_have_the_pixels_of_their_checks(tmp_path: Path) -> None:
-    pages = local_pages([SAMPLE / name for name in PAGES], None)
+    pages = [*local_pages([SAMPLE / name for name in PAGES], None), *waiting_pages(tmp_path)]
     archive = tmp_path / "site.zip"
     async with SiteGate(CANVAS) as gate:
         checked = [(await gate.look(await gate.compile(page)))[1] for page in pages]
@@ -49,9 +49,22 @@ async def test_pages_of_a_site_have_the_pixels_of_their_checks(tmp_path: Path) -
         for number, (page, before) in enumerate(zip(pages, checked, strict=True), start=1):
             gate.number = number
             report, after = await gate.look(await gate.compile(page))
-            assert before is not None
+            assert before is not None, page.code
+            assert len(Image.open(io.BytesIO(before)).convert("RGB").getcolors(2**24) or []) > 1, "nothing is shown"
             assert after is not None, report.error
             assert differing_pixels(before, after) == 0, page.code
+
+
+def waiting_pages(folder: Path) -> list[LocalPage]:
+    """Pages that wait for something before they are there, at the top of their script (case 43)."""
+    (folder / "pages").mkdir()
+    late = "const late: number = await new Promise((done) => setTimeout(() => done(42), 50))\n"
+    vue, tsx = folder / "pages" / "waits.vue", folder / "pages" / "waits-too.tsx"
+    vue.write_text(
+        f'<script setup lang="ts">\n{late}</script>\n<template><h1 class="p-8">{{{{ late }}}}</h1></template>'
+    )
+    tsx.write_text(f"{late}export default () => <h1 className='p-8 text-4xl'>{{late}}</h1>\n")
+    return local_pages([vue, tsx], None)
 
 
 def differing_pixels(before: bytes, after: bytes) -> int:
