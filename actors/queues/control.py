@@ -108,7 +108,8 @@ class JobControl(Actor):
         if answer == "requested":
             self._queues[asked.lane].tell(CancelHint(job.id))
         elif answer == "cancelled":
-            self._queues[asked.lane].tell(JobsSubmitted())  # a later call on its page may run now
+            for lane in (asked.lane, *jobs.waiting_for(asked.lane)):
+                self._queues[lane].tell(JobsSubmitted())  # a later call of its step may run now
             self._on_end()
             if job.run_id is not None:
                 self._on_news(job.run_id)

@@ -449,3 +449,19 @@ async def test_pages_of_a_step_wait_for_the_pictures_that_were_called_before_the
     assert await studios.world.claim() is None
     assert isinstance(await studios.work(), End)
     assert (await studios.world.claimed()).row.page_code == "after"
+
+
+async def test_a_retry_of_a_job_whose_workers_were_lost_finds_the_answer_that_was_paid_for(studio: Studio) -> None:
+    (job_id,) = (await studio.submit()).job_ids
+    for _ in range(3):
+        job = await studio.claim()
+        await studio.kind.execute(job)
+        await studio.lose(job)
+    job = await studio.claim()
+    await studio.world.expire(job.lease)
+    assert await studio.world.write(jobs.rescue_job, studio.kind.name, job_id, job.lease.fence, 3) == "failed"
+    again = {"active_jobs_max": 9, "deadline_ms": None, "user_id": studio.world.user_id}
+    retried = await studio.world.write(retries.retry_failed_job, studio.kind.name, job_id, **again)
+    assert (await studio.job(retried.job_id)).sent_at_ms is None
+    assert isinstance(await studio.work(), End)
+    assert (len(studio.api.asked), studio.api.charges) == (1, 1)
