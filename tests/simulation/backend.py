@@ -4,9 +4,11 @@ Owns one process: what it is made of, how it starts and how it ends. A new life 
 process with another owner, as after a restart; nothing of the old one is cleaned up.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, Literal, cast
 
 import pykka
 
@@ -14,10 +16,12 @@ from pagegate.actors.agents.external_tasks import BatchesMayBeReady, ExternalTas
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.runs import AgentRuns, RunLimits
 from pagegate.actors.compiling.admission import RuntimeAdmission
-from pagegate.actors.jobs.page_check import CheckLimits, PageCheck
+from pagegate.actors.jobs.candidate_compile import CheckLimits
+from pagegate.actors.jobs.page_check import PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
 from pagegate.actors.jobs.page_picture import PagePictures
 from pagegate.actors.jobs.page_screenshot import PageScreenshot
+from pagegate.actors.jobs.project_build import ProjectBuilds
 from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import JobControl, RetryLimits
@@ -30,12 +34,16 @@ from pagegate.actors.rendering.coordinator import RenderCoordinator, RenderLimit
 from pagegate.actors.rendering.drive import Drive
 from pagegate.actors.state_sweeper import StateSweeper
 from pagegate.actors.tickets import Tickets
+from pagegate.http.backend.parts import ApiLimits, BackendParts
+from pagegate.runtime.build_client import offer_builds
+from pagegate.storage.builds import PROJECT_BUILD
 from pagegate.storage.objects import Objects
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.pruning import Retention
-from pagegate.storage.runtime_state import MemoryState
+from pagegate.storage.runtime_state import Fields, MemoryState, StateUnavailable
 from tests.simulation.database import Server, Wire
 from tests.simulation.edges import RendererWire, Surroundings
+from tests.simulation.network import Door, PlayedTickets
 from tests.simulation.virtual_loop import Life, LoopClock
 
 SWEEP_S = 30.0
@@ -43,6 +51,21 @@ ARTIFACT_TTL_S = 60.0
 HOLD_S = 20.0
 SHOTS_MAX = 6
 BATCH_LEASE_S = 10.0  # so that nobody has to sleep for a minute to lose it
+
+
+StateOfState = Literal["kept", "lost", "away"]
+
+
+class LostState(MemoryState):
+    """Runtime state that is gone as soon as it is written; or whose store does not answer (B4)."""
+
+    def __init__(self, how: StateOfState, clock: LoopClock) -> None:
+        super().__init__(4096, clock)
+        self._how = how
+
+    async def put(self, entries: Mapping[str, Fields], ttl_s: float) -> None:
+        if self._how == "away":
+            raise StateUnavailable("the store does not answer")
 
 
 @dataclass(frozen=True)
@@ -68,6 +91,9 @@ class Rules:
     lease_losses_max: int = 3
     retention: Retention | None = None
     screenshots: bool = False  # with the lane of screenshots
+    builders: tuple[int, ...] = ()  # with the lane of builds, and a door for so many Runtimes that pull them
+    build_bytes_max: int = 0
+    state: StateOfState = "kept"
 
 
 class _PlayedTickets:
@@ -86,7 +112,8 @@ class Backend:
         self.address = f"sim://{host}/{life}"
         # A replica's own clock may be minutes off: nothing that matters may depend on it.
         self.clock = LoopClock(server.loop, skew_ms=server.loop.chance.choice([0, 0, -600_000, 600_000]))
-        self.state = MemoryState(rules.state_bytes_max, self.clock)
+        kept = rules.state == "kept"
+        self.state = MemoryState(rules.state_bytes_max, self.clock) if kept else LostState(rules.state, self.clock)
         self.actors: dict[str, pykka.ActorRef[Any]] = {}
         self._server, self._around, self._rules = server, around, rules
 
@@ -101,6 +128,8 @@ class Backend:
     def gone(self) -> None:
         """The process was killed: what it held in memory is gone with it."""
         self._around.states.pop(self.address, None)
+        self._around.network.doors.pop(self.address, None)
+        self._around.network.lost(self.life)
         self._server.lose_touch(self.life)
 
     async def stop(self, grace_s: float = 5.0) -> None:
@@ -111,6 +140,8 @@ class Backend:
         for ref in reversed(self.actors.values()):
             await stop(ref)
         self._around.states.pop(self.address, None)
+        self._around.network.doors.pop(self.address, None)
+        self._around.network.lost(self.life)
 
     def crash(self, name: str) -> None:
         """Make one actor raise where nobody expects it; the kernel starts it anew."""
@@ -174,6 +205,8 @@ class Backend:
         actors["queue"] = JobQueue.start(
             db, kind.name, owner, workers, rules.times, lease_losses_max=rules.lease_losses_max, poll_s=2.0, sweep_s=4.0
         )
+        if rules.builders:
+            actors["builds"] = queues[PROJECT_BUILD] = self._open_builds()
         actors["control"] = JobControl.start(
             db,
             {kind.name: actors["queue"], **queues},
@@ -183,7 +216,26 @@ class Backend:
         )
         if rules.retention is not None:
             actors["pruner"] = Pruner.start(db, rules.retention, period_s=5.0)
-        actors["runs"] = AgentRuns.start(db, actors["queue"], feed, rules.runs)
+        actors["runs"] = AgentRuns.start(db, {kind.name: actors["queue"], **queues}, feed, rules.runs)
+
+    def _open_builds(self) -> pykka.ActorRef[Any]:
+        """The lane of builds, and the door that Runtimes come to."""
+        network, rules = self._around.network, self._rules
+        db, objects = self.wire.database, cast(Objects, self._around.objects)
+        tickets = cast(Tickets, PlayedTickets(self._server.clock))
+        limits = ApiLimits(
+            build_artifact_bytes_max=rules.build_bytes_max,
+            job_lease_s=rules.times.lease_s,
+            job_heartbeat_s=rules.times.heartbeat_s,
+        )
+        known = {"db": db, "objects": objects, "state": self.state, "tickets": tickets, "limits": limits}
+        # Routes of builds need nothing else; what has a default keeps it.
+        needed = {field.name: None for field in fields(BackendParts) if field.default is field.default_factory}
+        network.doors[self.address] = Door(self.life, BackendParts(**cast(Any, needed | known)))
+        urls = [f"sim://r{place}-" for place in range(max(rules.builders))]
+        offer = partial(offer_builds, network.session())
+        actor: pykka.ActorRef[Any] = ProjectBuilds.start(db, objects, tickets, offer, urls, self.address)
+        return actor
 
 
 class _Unheardof:

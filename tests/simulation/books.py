@@ -6,22 +6,25 @@ the clock and at which leases the transaction presented; they share no code with
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace as Row
 
 from pagegate.storage.lease import Lease
 from pagegate.storage.pruning import Retention
+from tests.simulation.build_rules import judge_build, judge_release
 from tests.simulation.database import Server, Session
 from tests.simulation.moves import (
     ATTEMPTS,
     BATCHES,
+    BUILDS,
     CALLS,
     ENDS,
     JOBS,
     LEASED,
     PAGES,
     PICTURES,
+    RELEASES,
     REQUESTS,
     RUNS,
     SHOTS,
@@ -62,6 +65,9 @@ class Books:
         self.ends: dict[int, str] = {}  # of each job: its error code, or how it ended without one
         self.pruned_runs: set[int] = set()
         self.photographed = False  # there is a lane of screenshots
+        self.ends_of_builds: dict[int, str] = {}
+        self.objects: Mapping[str, tuple[bytes, float]] = {}  # the object store, by key
+        self.released: dict[str, str] = {}  # of releases: key -> digest
         self.commits = 0
         self.broken_by: BaseException | None = None
         raw = server.writer.connection.driver_connection
@@ -157,16 +163,20 @@ class Books:
                     judge_shot(self, change)
                 case "page_screenshot_artifacts":
                     judge_picture(self, change, session)
+                case "project_build_jobs":
+                    judge_build(self, change, session)
+                case "project_releases":
+                    judge_release(self, change, session)
 
     def _judge_deletion(self, lost: Gone) -> None:
         """Only what has ended, and long enough ago, and was told to whoever waits for it (Q11)."""
         old, about = lost.old, f"{lost.table} {lost.id}"
-        if self.retention is None or lost.table in {PAGES, VERSIONS, PICTURES}:
+        if self.retention is None or lost.table in {PAGES, VERSIONS, PICTURES, RELEASES}:
             raise Violation(f"{about} was deleted")
         state = getattr(old, "state", None) or old.status
         if lost.table not in {CALLS, ATTEMPTS} and state not in ENDS:
             raise Violation(f"{about} was deleted while it was {state}")
-        if lost.table in {JOBS, SHOTS, RUNS}:
+        if lost.table in {JOBS, SHOTS, BUILDS, RUNS}:
             kept = self.retention
             kept_ms = {"succeeded": kept.succeeded_ms, "failed": kept.failed_ms}.get(state, kept.cancelled_ms)
             if self.now_ms - old.finished_at_ms < kept_ms:
@@ -183,12 +193,18 @@ class Books:
         if self.photographed:
             shots = self.rows[SHOTS].values()
             found += [f"{row.status} screenshot {row.id}" for row in shots if row.status not in ENDS]
+        found += [f"{row.status} build {row.id}" for row in self.rows[BUILDS].values() if row.status not in ENDS]
         found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in ENDS]
         found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in ENDS]
         found += [f"held slot {row.id}" for row in self.rows[ATTEMPTS].values() if row.released_at is None]
         return found
 
     # -- reading --------------------------------------------------------------------------------------------------
+
+    def is_paused(self, kind: str) -> bool:
+        """Nobody may claim from the lane (Q11)."""
+        asked = "SELECT 1 FROM lanes WHERE kind = ? AND paused_at_ms IS NOT NULL"
+        return self.raw.execute(asked, (kind,)).fetchone() is not None
 
     @property
     def now_ms(self) -> int:

@@ -5,52 +5,10 @@ schedule is likely that is rare elsewhere: a rescuer that sleeps between its loo
 begins when its sender has long been given up. Three worlds in five are small ones, all of them in turn.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-Asked = Literal["anything", "edits", "names"]
-
-
-@dataclass(frozen=True)
-class Climate:
-    """Where there are several values, a seed draws one of them.
-
-    `trouble`: names of what `trouble.py` can do, `choosy`: each seed leaves out about half of them. `wires` and
-    `weather`: how the wires to the database and the surroundings are from the beginning on. `snares`: after which
-    functions a process falls asleep for one of `sleeps_s` seconds, and how likely; `drowsy`: the same while a call to a
-    Runtime, a Renderer or the object store is out. `stops_awake`: how likely one that wakes is stopped at once.
-    `prunes`: ended work is deleted early.
-    """
-
-    trouble: tuple[str, ...]
-    choosy: bool = False
-    pace_s: tuple[float, ...] = (1.0,)
-    storm_s: float = 14.0
-    hosts: tuple[int, ...] = (2,)
-    workers: tuple[int, ...] = (1, 2)
-    renderers: tuple[int, ...] = (1,)
-    renders_max: tuple[tuple[int, int], ...] = ((1, 1), (2, 2))  # in all, in a workspace
-    waiting_renders_max: tuple[int, int] = (3, 2)  # the same
-    active_jobs_max: int = 8
-    check_inflight_max: tuple[int, ...] = (2,)
-    infra_failures_max: tuple[int, ...] = (6,)
-    lease_losses_max: tuple[int, ...] = (3,)
-    state_bytes_max: tuple[int, ...] = (4096,)
-    workspaces: tuple[int, ...] = (1,)
-    agents: tuple[int, ...] = (2, 3)
-    calls: tuple[int, ...] = (1, 2)
-    together: float = 0.5
-    asked: Asked = "anything"
-    cancels: float = 0.2
-    sleeps_s: tuple[float, ...] = (10.1, 12.0, 15.0)
-    weather: dict[str, float] = field(default_factory=dict)
-    wires: dict[str, float] = field(default_factory=dict)
-    snares: dict[str, float] = field(default_factory=dict)
-    drowsy: float = 0.0
-    stops_awake: float = 0.2
-    prunes: bool = False
-    photographs: bool = False  # there is a lane of screenshots, and people who ask for them
-
+from tests.simulation.build_climates import BUILD_CLIMATES
+from tests.simulation.climate import Climate
 
 MIXED = Climate(
     trouble=(
@@ -273,7 +231,9 @@ CLIMATES["photographers"] = replace(
     weather={"objects_fail": 0.08, "renderer_loses_answer": 0.08, "renderer_repeats": 0.15},
 )
 
-PLAYED_APART = frozenset({"photographers"})
+CLIMATES |= BUILD_CLIMATES
+
+PLAYED_APART = frozenset({"photographers", *BUILD_CLIMATES})
 
 _SMALL = [name for name in CLIMATES if name not in {"mixed", *PLAYED_APART}]
 

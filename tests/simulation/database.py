@@ -25,6 +25,7 @@ from sqlalchemy.pool import NullPool
 from pagegate.storage import schema
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx, _to_the_end
 from pagegate.storage.lease import Lease
+from pagegate.storage.present import PRESENT
 from pagegate.storage.stored_json import read_json
 from tests.simulation.virtual_loop import LIFE, Life, LoopClock, VirtualLoop
 
@@ -103,7 +104,8 @@ class Wire:
         await session.begin()
         try:
             yield session.tx
-            await _to_the_end(session.commit())
+            if not session.ended:
+                await _to_the_end(session.commit())
         finally:
             await session.close()
 
@@ -153,6 +155,19 @@ class Session:
 
     def execute(self, statement: Executable, parameters: Any) -> "asyncio.Future[CursorResult[Any]]":
         return self._call(lambda: self._run(statement, parameters))
+
+    def execute_all(
+        self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], *, last: bool
+    ) -> "asyncio.Future[list[CursorResult[Any]]]":
+        """Several in one hop; `last`: and the commit with them."""
+
+        def work() -> list[CursorResult[Any]]:
+            results = [self._run(statement, parameters) for statement, parameters in wanted]
+            if last:
+                self.server.commit(self)
+            return results
+
+        return self._call(work)
 
     def commit(self) -> "asyncio.Future[None]":
         return self._call(lambda: self.server.commit(self))
@@ -231,6 +246,15 @@ class _Tx(Tx):
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
         return await _to_the_end(self.session.execute(statement, parameters))
+
+    async def run_all(
+        self, *wanted: tuple[Executable, Mapping[str, Any]], last: bool = False
+    ) -> Sequence[CursorResult[Any]]:
+        present = {PRESENT: self.present_ms()}
+        hop = self.session.execute_all([(said, {**given, **present}) for said, given in wanted], last=last)
+        results = await _to_the_end(hop)
+        self._ended = last
+        return results
 
 
 class Server:

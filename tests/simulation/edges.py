@@ -16,6 +16,7 @@ from pagegate.renderer.contract import AttemptError, Diagnosis, Finding, Picture
 from pagegate.runtime.client import RuntimeUnavailable
 from pagegate.runtime.contract import CompileOutput, CompileRequest, CompileResult, LocatedError
 from pagegate.storage.preview_artifacts import ArtifactUnavailable, PreviewArtifacts
+from tests.simulation.network import Network
 from tests.simulation.played_objects import PlayedObjects
 from tests.simulation.sources import mark_of, nature_of, picture_of, sha256
 from tests.simulation.virtual_loop import LIFE, VirtualLoop
@@ -39,6 +40,13 @@ class Weather:
     renderer_errs: float = 0.0
     renderer_repeats: float = 0.0
     objects_fail: float = 0.0
+    wire_refuses: float = 0.0
+    wire_loses: float = 0.0
+    wire_repeats: float = 0.0
+    wire_strays: float = 0.0
+    wire_stalls: float = 0.0
+    wire_cuts: float = 0.0
+    builder_botches: float = 0.0
     slow_s: float = 0.0
 
     def calm_down(self) -> None:
@@ -66,6 +74,7 @@ class Surroundings:
     def __post_init__(self) -> None:
         self.runtime = PlayedRuntime(self)
         self.objects = PlayedObjects(self)
+        self.network = Network(self)
         self.renderers: dict[str, PlayedRenderer] = {}
 
     def strikes(self, likelihood: float) -> bool:

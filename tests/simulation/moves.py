@@ -16,12 +16,17 @@ BATCHES, TASKS = "ai_agent_external_batches", "ai_agent_external_tasks"
 REQUESTS, ATTEMPTS = "render_requests", "render_attempts"
 PAGES, VERSIONS = "pages", "page_versions"
 SHOTS, PICTURES = "page_screenshot_jobs", "page_screenshot_artifacts"
-TABLES = (JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS, SHOTS, PICTURES)
+BUILDS, RELEASES = "project_build_jobs", "project_releases"
+TABLES = (
+    *(JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS, SHOTS, PICTURES),
+    *(BUILDS, RELEASES),
+)
 
 # (the column that says who, the fence, what a row looks like that somebody works on)
 LEASED = {
     JOBS: ("worker_id", "attempt", lambda row: row.status == "running"),
     SHOTS: ("worker_id", "attempt", lambda row: row.status == "running"),
+    BUILDS: ("worker_id", "attempt", lambda row: row.status == "running"),
     ATTEMPTS: ("owner", "number", lambda row: row.released_at is None),
     BATCHES: ("worker_id", "lease_generation", lambda row: row.state == "resuming"),
 }
@@ -65,6 +70,7 @@ _CALLED = {
     ATTEMPTS: "render attempt",
     VERSIONS: "page version",
     SHOTS: "screenshot",
+    BUILDS: "build",
 }
 
 
@@ -100,7 +106,7 @@ def judge_move(change: Change, session: "Session") -> None:
     was, is_now = getattr(old, state), getattr(new, state)
     about = name_of(change.table, change.id)
     retried = change.table in {TASKS, CALLS} and (was, is_now) == ("failed", "pending")
-    if was in ENDS and not retried and change.changed - {"last_event_index"}:
+    if was in ENDS and not retried and change.changed - {"last_event_index", "swept_at_ms"}:
         raise Violation(f"{about} had ended as {was}, and {', '.join(sorted(change.changed))} changed after that")
     if change.table in LEASED:
         _judge_leased(change, was, is_now, session)
@@ -125,6 +131,8 @@ def _judge_leased(change: Change, was: str, is_now: str, session: "Session") -> 
         return
     if change.table in {JOBS, SHOTS} and over and new.lease_losses == old.lease_losses + 1:
         return
+    if change.table == BUILDS and over and is_now in {"failed", "cancelled"}:
+        return  # who lost it is never waited for (B3)
     if change.table == ATTEMPTS and (is_now == "cancelled" or (is_now == "lapsed" and over)):
         return
     if change.table == BATCHES and (is_now == "completed" or (is_now == "resuming" and over)):

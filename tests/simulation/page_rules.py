@@ -38,7 +38,7 @@ def judge_job(books: "Books", change: Change, session: "Session") -> None:
     elif change.old.status == "pending" and job.status == "running":
         if change.old.available_at > session.now_ms:
             raise Violation(f"job {job.id} runs before it may be tried again")
-        if books.raw.execute("SELECT 1 FROM lanes WHERE paused_at_ms IS NOT NULL").fetchone() is not None:
+        if books.is_paused(JOBS):
             raise Violation(f"job {job.id} was claimed from a paused lane")
         for other in books.rows[JOBS].values():
             same = (other.batch_id, other.page_code) == (job.batch_id, job.page_code)

@@ -15,14 +15,14 @@ from pagegate.actors.agents.runs import CancelRun, StartApiRun
 from pagegate.actors.agents.tools import parse_tool_call
 from pagegate.actors.kernel import ask
 from pagegate.actors.queues.control import CancelOneJob, PauseLane, ResumeLane, RetryFailedJob
-from pagegate.storage import components, jobs, lanes, pages, projects, runs, schema, users, workspaces
+from pagegate.storage import builds, components, jobs, lanes, pages, projects, runs, schema, users, workspaces
 from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.external import ResultDelivered
 from pagegate.storage.pages import NewVersion
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.backend import Backend
 from tests.simulation.moves import Violation
-from tests.simulation.sources import NATURES, mark_of, source_of
+from tests.simulation.sources import NATURES, Nature, mark_of, source_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -65,10 +65,10 @@ class People:
                         tx, project_id, code=code, framework="vue", version=self._first_version(boss)
                     )
 
-    def _first_version(self, boss: int) -> NewVersion:
+    def _first_version(self, boss: int, nature: Nature = "good") -> NewVersion:
         self._marks += 1
         return NewVersion(
-            source=source_of("good", self._marks),
+            source=source_of(nature, self._marks),
             title="Page",
             speaker_notes="",
             component_pins={},
@@ -203,26 +203,27 @@ class People:
         else:
             await self._pages(place, pages.bring_back_page, "brought back")
 
-    async def edit(self) -> None:
-        """Somebody saves a page by hand, without any job."""
+    async def edit(self, *, badly: bool = False) -> None:
+        """Somebody saves a page by hand, without any job; `badly`: it may be one that no build can compile."""
         place = self.world.loop.chance.choice(self.places)
         async with self.world.wire.write() as tx:
             entries = await pages.list_pages(tx, place.project_id)
             if not entries:
                 return
             page = self.world.loop.chance.choice(entries).page
-            number = await pages.add_page_version(tx, page.id, page.number, self._first_version(1))
+            nature = self.world.loop.chance.choice(NATURES) if badly else "good"
+            number = await pages.add_page_version(tx, page.id, page.number, self._first_version(1, nature))
         self.world.note("people", "saved a page by hand", page=page.id, version=number)
 
-    async def operate(self) -> None:
-        """An operator's hand on the lane or on one of its jobs (Q10, Q11)."""
+    async def operate(self, lane: str = jobs.PAGE_MUTATION) -> None:
+        """An operator's hand on a lane or on one of its jobs (Q10, Q11)."""
         chance, world = self.world.loop.chance, self.world
-        known = sorted(world.books.rows[jobs.PAGE_MUTATION])
-        asked: Any = chance.choice([PauseLane(jobs.PAGE_MUTATION, 1), ResumeLane(jobs.PAGE_MUTATION, 1)])
+        known = sorted(world.books.rows[lane])
+        asked: Any = chance.choice([PauseLane(lane, 1), ResumeLane(lane, 1)])
         if known and chance.random() < 0.7:
-            failed = [number for number in known if world.books.rows[jobs.PAGE_MUTATION][number].status == "failed"]
+            failed = [number for number in known if world.books.rows[lane][number].status == "failed"]
             kind = chance.choice([RetryFailedJob, RetryFailedJob, CancelOneJob])
-            asked = kind(jobs.PAGE_MUTATION, chance.choice(failed or known), 1)
+            asked = kind(lane, chance.choice(failed or known), 1)
         backend = chance.choice(world.backends)
         try:
             answer = await ask(backend.actors["control"], asked, _ANSWER_TIMEOUT_S)
@@ -241,7 +242,8 @@ class People:
         for place in self.places:
             await self.restore(place)
         async with self.world.wire.write() as tx:
-            await lanes.resume_lane(tx, jobs.PAGE_MUTATION)
+            for lane in (jobs.PAGE_MUTATION, *([builds.PROJECT_BUILD] if self.world.builders else [])):
+                await lanes.resume_lane(tx, lane)
 
     async def _write(self, what: str, place: Place, statement: Any, *more: Any) -> None:
         async with self.world.wire.write() as tx:

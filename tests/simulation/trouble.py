@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.backend import Backend
+from tests.simulation.build_trouble import BuildTrouble
 from tests.simulation.moves import ATTEMPTS, BATCHES, JOBS, REQUESTS, RUNS
 from tests.simulation.virtual_loop import Life
 
@@ -19,7 +20,7 @@ _RUNTIME = ("runtime_refuses", "runtime_hangs", "runtime_forgets")
 _RENDERER = ("renderer_refuses", "renderer_loses_answer", "renderer_hangs", "renderer_errs", "renderer_repeats")
 
 
-class Trouble:
+class Trouble(BuildTrouble):
     """`run` makes trouble until `until_s`, and then puts everything right again."""
 
     def __init__(self, world: "World") -> None:
@@ -46,7 +47,9 @@ class Trouble:
         for backend in world.backends:
             backend.wire.heal()
             backend.life.put_out_fuse()
-        while any(backend.life.stopped for backend in world.backends):
+        for builder in world.builders:
+            builder.life.put_out_fuse()
+        while any(process.life.stopped for process in (*world.backends, *world.builders)):
             await asyncio.sleep(0.5)
         await asyncio.sleep(2)  # what an operator asked of a frozen process is done only now
         await world.people.put_right()
@@ -97,6 +100,7 @@ class Trouble:
 
     def fall_asleep(self, life: Life) -> None:
         """A process is suspended where it stands."""
+        super().fall_asleep(life)
         for backend in self._world.backends:
             if backend.life is life and not life.stopped:
                 self._suspended(backend)

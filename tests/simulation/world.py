@@ -17,9 +17,13 @@ from typing import Any
 
 from pagegate.actors.rendering.coordinator import RenderLimits
 from pagegate.storage.pruning import Retention
-from tests.simulation.backend import ARTIFACT_TTL_S, HOLD_S, SWEEP_S, Backend, Rules
+from tests.simulation.backend import ARTIFACT_TTL_S, HOLD_S, SWEEP_S, Backend, Rules, StateOfState
 from tests.simulation.books import Books, Limits
-from tests.simulation.climates import CLIMATES, Climate, climate_of
+from tests.simulation.build_rules import judge_lost_object
+from tests.simulation.builders import SWEEP_AGE_S, Builder, small_and_virtual
+from tests.simulation.building import judge_releases, order_builds, staged
+from tests.simulation.climate import Climate
+from tests.simulation.climates import CLIMATES, climate_of
 from tests.simulation.database import Server, Wire, make_template
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
 from tests.simulation.moves import JOBS, Violation
@@ -35,6 +39,7 @@ _LOOK_S = 0.5
 
 _RETENTION = Retention(succeeded_ms=12_000, cancelled_ms=15_000, failed_ms=18_000)
 _PRUNED_MAX_S = 60.0
+_STAGED_MAX_S = SWEEP_AGE_S + 45.0  # two sweeps, and a fault of the first
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class World:
     trace: list[Event]
     backends: list[Backend] = field(default_factory=list)
     stopping: list[Backend] = field(default_factory=list)
+    builders: list[Builder] = field(default_factory=list)
+    closing: list[Builder] = field(default_factory=list)
     lives: int = 0
     stormy: bool = True
     over: bool = False
@@ -71,7 +78,7 @@ class World:
     def __post_init__(self) -> None:
         self.people = People(self)
         self._tasks: list[asyncio.Task[None]] = []
-        self._buried: list[Backend] = []
+        self._buried: list[Backend | Builder] = []
 
     @property
     def broken_at_s(self) -> float:
@@ -112,6 +119,24 @@ class World:
         self.stopping.append(backend)
         backend.life.begin(stop())
 
+    def start_builder(self, name: str) -> Builder:
+        self.lives += 1
+        builder = Builder(self.around, name, self.lives)
+        self.note(builder.life.name, "starts")
+        builder.start()
+        return builder
+
+    def build_anew(self, old: Builder) -> None:
+        """Another Runtime in the place of one that is gone."""
+        if old in self.builders:
+            self._buried.append(old)
+            self.builders[self.builders.index(old)] = self.start_builder(old.name)
+
+    async def close_builder(self, builder: Builder) -> None:
+        await builder.close()
+        self.note(builder.life.name, "stopped")
+        self.loop.call_outside(0, self.build_anew, builder)
+
     # -- the story ------------------------------------------------------------------------------------------------
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -121,6 +146,8 @@ class World:
         chance, climate = self.loop.chance, self.climate
         await self.people.settle_in(chance.choice(climate.workspaces))
         self.backends = [self.start(host) for host in "abc"[: chance.choice(climate.hosts)]]
+        if climate.builders:
+            self.builders = [self.start_builder(f"r{place}-") for place in range(chance.choice(climate.builders))]
         self.trouble = Trouble(self)
         trouble = asyncio.create_task(self.trouble.run(climate.storm_s))
         at_s = 0.0
@@ -130,6 +157,8 @@ class World:
             self.background(self._agent(f"key-{number}", at_s))
         if climate.photographs:
             self.background(photograph(self))
+        if climate.builders:
+            self.background(order_builds(self))
         await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
@@ -138,16 +167,20 @@ class World:
         if climate.photographs:
             await self._collected()
             await judge_pictures(self)
+        if climate.builders:
+            await self._until(lambda: not staged(self), _STAGED_MAX_S, "the sweep of staged builds")
+            await judge_releases(self)
         if self.rules.retention is not None:
             await self._until(lambda: not self.books.rows[JOBS], _PRUNED_MAX_S, "the pruning")
 
     async def end(self) -> None:
         """Let every process end, killed ones too, so that nothing of this world is left."""
         self.over = True
-        for backend in self.backends + self._buried:
-            backend.wire.cut = True
-            backend.life.put_out_fuse()
-            backend.life.go_on()
+        for process in (*self.backends, *self.builders, *self._buried):
+            if isinstance(process, Backend):
+                process.wire.cut = True
+            process.life.put_out_fuse()
+            process.life.go_on()
         for _ in range(20):
             left = asyncio.all_tasks() - {asyncio.current_task()}
             if not left:
@@ -177,7 +210,8 @@ class World:
             all(task.done() for task in self._tasks)
             and not self.books.unfinished()
             and all(renderer.idle for renderer in self.around.renderers.values())
-            and not any(backend.life.stopped for backend in self.backends)
+            and all(builder.idle for builder in self.builders)
+            and not any(process.life.stopped for process in (*self.backends, *self.builders))
         )
 
     def _left_behind(self) -> list[str]:
@@ -211,6 +245,7 @@ class World:
             if self.loop.time() > deadline_s:
                 left = self.books.unfinished() + self._left_behind()
                 left += [f"{name} is at work" for name, slot in self.around.renderers.items() if not slot.idle]
+                left += staged(self)
                 left += ["an agent waits"] if not all(task.done() for task in self._tasks) else []
                 raise Violation(f"{phase} did not end within {within_s:.0f} s: {', '.join(left[:8])}")
             await asyncio.sleep(_LOOK_S)
@@ -218,7 +253,10 @@ class World:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a world ended. `violation` None: well. `ends`: of each job, its error code, or how it ended without one."""
+    """How a world ended. `violation` None: well.
+
+    `ends`: of each page job, its error code, or how it ended without one; `ends_of_builds`: the same of builds.
+    """
 
     seed: int
     climate: str
@@ -227,14 +265,18 @@ class Outcome:
     ends: list[str]
     commits: int
     virtual_s: float
+    ends_of_builds: list[str]
 
     @property
     def replay(self) -> str:
         return f"python -m tests.simulation --seed {self.seed} --climate '{self.climate}' --trace"
 
 
-def play(seed: int, folder: Path, template: Path, climate: str | None = None) -> Outcome:
-    """Play the world of a seed on a copy of `template`, an empty database; in its own climate, or in another one."""
+def play(seed: int, folder: Path, template: Path, climate: str | None = None, state: StateOfState = "kept") -> Outcome:
+    """Play the world of a seed on a copy of `template`, an empty database; in its own climate, or in another one.
+
+    `state`: whether runtime state is kept.
+    """
     climate = climate or climate_of(seed)
     path = folder / f"world-{seed}.db"
     shutil.copy(template, path)
@@ -242,8 +284,8 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None) ->
     seen: dict[str, Any] = {}
 
     async def story(loop: VirtualLoop) -> None:
-        world = seen["world"] = _make(loop, path, trace, CLIMATES[climate])
-        with listening(world), snares(world):
+        world = seen["world"] = _make(loop, path, trace, CLIMATES[climate], state)
+        with listening(world), snares(world), small_and_virtual():
             try:
                 await world.live()
             finally:
@@ -264,11 +306,18 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None) ->
     if violation is not None:
         trace.append(Event(world.broken_at_s, "RULE", "BROKEN:", violation.splitlines()[0]))
     return Outcome(
-        seed, climate, violation, trace, list(world.books.ends.values()), world.books.commits, world.loop.true_time
+        seed,
+        climate,
+        violation,
+        trace,
+        list(world.books.ends.values()),
+        world.books.commits,
+        world.loop.true_time,
+        list(world.books.ends_of_builds.values()),
     )
 
 
-def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -> World:
+def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate, state: StateOfState) -> World:
     def note(who: str, what: str, **about: Any) -> None:
         world.note(who, what, **about)
 
@@ -291,6 +340,9 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
         lease_losses_max=chance.choice(climate.lease_losses_max),
         retention=_RETENTION if climate.prunes else None,
         screenshots=climate.photographs,
+        state=state,
+        builders=climate.builders,
+        build_bytes_max=chance.choice(climate.build_bytes_max) if climate.builders else 0,
     )
     rules = replace(
         rules,
@@ -308,6 +360,8 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate) -
     )
     books = Books(server, limits, rules.retention)
     books.photographed = climate.photographs
+    books.objects = around.objects.kept
+    around.objects.on_delete = lambda key: judge_lost_object(books, key)
     around.broken = lambda said: books.broken(Violation(said))
     server.witness = books
     world = World(loop, server, books, around, rules, Wire(server), climate, trace)

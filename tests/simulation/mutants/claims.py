@@ -8,7 +8,7 @@ _CLAIMS_AND_RESCUES = (
     mutant(jobs.claims, "_claim", "whatever its state", ", table.c.status.in_(_CLAIMABLE)"),
     mutant(jobs.claims, "_claim", "from a paused lane", ", lanes.is_open(kind)", "", "operators"),
     mutant(jobs, "runnable", "before its time", ", table.c.available_at <= present", "", "operators", "mixed"),
-    mutant(jobs, "runnable", "before earlier calls", "return and_(now, ~found.exists())", "return now", "editors"),
+    mutant(jobs, "runnable", "before earlier calls", "now = and_(now, ~found.exists())", "pass", "editors"),
     mutant(jobs, "rescue_job", "any attempt", "        table.c.attempt == fence,\n"),
     mutant(jobs, "rescue_job", "any state", '        table.c.status == "running",\n'),
     mutant(
@@ -80,7 +80,7 @@ _ONE_RESULT = (
         steps,
         "submit_step",
         "over the limit of live jobs",
-        "active + len(wanted) > step.active_jobs_max",
+        "active + count > step.live_max(kind)",
         "False",
         "crowd",
     ),

@@ -1,6 +1,6 @@
 """The lease's one predicate, and every statement that has it: without parts of it, without all of it (Q3, Q4)."""
 
-from pagegate.actors.jobs import page_mutation
+from pagegate.actors.jobs import call_job
 from pagegate.actors.queues import lane_writer
 from pagegate.storage import external, jobs, lease, render_attempts, render_requests
 from tests.simulation.mutant import UNFENCED, Cut, Mutant, mutant
@@ -89,8 +89,8 @@ _FENCED = (
         "stale words",
     ),
     mutant(
-        page_mutation.PageMutation,
-        "_tell_progress",
+        call_job.CallTeller,
+        "progress",
         "no fence",
         "await lease.require_held(tx, job.lease)",
         "pass",

@@ -1,6 +1,6 @@
 """What is saved of a page, what is looked at again before that (Q7), and what is pruned (Q11)."""
 
-from pagegate.actors.jobs import page_mutation
+from pagegate.actors.jobs import call_job, page_mutation
 from pagegate.storage import pages, pruning, workspaces
 from tests.simulation.mutant import mutant
 
@@ -24,17 +24,17 @@ _PAGES = (
     mutant(pages, "insert_page_with_first_version", "over another page", "if not added:", "if False:", "namesakes"),
     # what is looked at again before the commit (Q7)
     mutant(
-        page_mutation,
-        "_stopped",
+        call_job,
+        "why_stopped",
         "whoever asked",
         "not await is_active_editor(tx, job.row.workspace_id, job.row.user_id)",
         "False",
         "revocations",
     ),
-    mutant(page_mutation, "_stopped", "after a cancel", "run.status in RUN.terminal or "),
+    mutant(call_job, "why_stopped", "after a cancel", "run.status in RUN.terminal or "),
     mutant(
-        page_mutation,
-        "_stopped",
+        call_job,
+        "why_stopped",
         "after every cancel",
         "run.status in RUN.terminal or await jobs.is_cancel_requested(tx, job.lease.table, job.id)",
         "False",
@@ -81,5 +81,5 @@ MUTANTS = (*_PAGES, *_PRUNING)
 SURVIVORS = {
     "pruning._may_go: undelivered ones too": "a run ends in the commit that delivers or closes its last batch",
     "pruning._may_go: live ones too": "what goes on has no time of its end that could be long ago",
-    "page_mutation._stopped: after a cancel": "a cancelled run has asked each of its jobs to stop, in the same commit",
+    "call_job.why_stopped: after a cancel": "a cancelled run has asked each of its jobs to stop, in the same commit",
 }
