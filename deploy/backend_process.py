@@ -24,7 +24,7 @@ from pagegate.deploy.settings import BackendSettings
 from pagegate.http.backend.app import make_app
 from pagegate.http.backend.parts import ApiLimits, BackendParts
 from pagegate.storage.engine import DatabaseUnavailable
-from pagegate.storage.jobs import IMAGE_GENERATION
+from pagegate.storage.jobs import COMPONENT_MUTATION, IMAGE_GENERATION
 from pagegate.storage.migrations import SchemaTooNew
 from pagegate.storage.objects import S3Options
 from pagegate.storage.pruning import Retention
@@ -53,6 +53,7 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
             active_jobs_max=settings.asset_ratio_backfill_max_active_jobs,
             period_s=settings.asset_ratio_backfill_scan_seconds,
         ),
+        component_concurrency=settings.component_mutation_concurrency,
         image_concurrency=settings.image_generation_concurrency,
         image_timeout_s=settings.image_generation_timeout_seconds,
         lease=LeaseTimes(settings.durable_job_lease_seconds, settings.durable_job_heartbeat_seconds),
@@ -60,7 +61,10 @@ def backend_options(settings: BackendSettings) -> BackendOptions:
             active_jobs_max=settings.ai_page_mutation_max_active_jobs,
             batch_size_max=settings.ai_page_mutation_max_batch_size,
             source_bytes_max=settings.page_source_max_bytes,
-            active_jobs_max_of={IMAGE_GENERATION: settings.image_generation_max_active_jobs},
+            active_jobs_max_of={
+                COMPONENT_MUTATION: settings.component_mutation_max_active_jobs,
+                IMAGE_GENERATION: settings.image_generation_max_active_jobs,
+            },
         ),
         agents=_agents(settings),
         check_limits=CheckLimits(

@@ -19,6 +19,8 @@ PROFILE_DEFAULTS: dict[str, tuple[Any, Any]] = {
     "render_workers_config": (_MISSING_IN_REGULAR, _MISSING_IN_REGULAR),
     "ai_page_mutation_concurrency": (1, 2),
     "ai_page_mutation_max_active_jobs": (16, 64),
+    "component_mutation_concurrency": (1, 2),
+    "component_mutation_max_active_jobs": (16, 64),
     "image_generation_concurrency": (1, 2),
     "runtime_check_max_inflight": (8, 16),
     "runtime_light_max_inflight": (8, 16),

@@ -115,6 +115,8 @@ class BackendSettings(_HoldsCredential, KeySettings, AgentSettings):
     ai_page_mutation_concurrency: Count
     ai_page_mutation_max_active_jobs: Count
     ai_page_mutation_max_batch_size: Count = 16
+    component_mutation_concurrency: Count
+    component_mutation_max_active_jobs: Count
     page_screenshot_concurrency: Count = 1
     page_screenshot_max_active_jobs: Count = 256
     page_screenshot_max_group_size: Count = 64

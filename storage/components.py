@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, or_, select, update
 
 from pagegate.storage.engine import Tx
-from pagegate.storage.schema import component_versions, components
+from pagegate.storage.schema import component_mutation_jobs, component_versions, components
 from pagegate.storage.upsert import insert_unless_there
 
 
@@ -41,8 +41,89 @@ class ComponentEntry:
     updated_at_ms: int
 
 
+class ComponentNameTaken(Exception):
+    """The project has a component of this name."""
+
+
+class ComponentChanged(Exception):
+    """The component is not in the version that the change is based on."""
+
+
+@dataclass(frozen=True)
+class CheckedComponent:
+    """A component's version as its check found it, and the job that did (Q7)."""
+
+    source: str
+    contract: Mapping[str, Any]
+    job_id: int
+    created_by: int
+
+
+async def create_component(tx: Tx, project_id: int, name: str, checked: CheckedComponent) -> int:
+    """Save a new component; the number of its version, above 1 where a deleted one had the name.
+
+    Raises `ComponentNameTaken`, and then nothing was written.
+    """
+    now_ms = await tx.now_ms()
+    await insert_unless_there(
+        tx, components, unique=("project_id", "name"), project_id=project_id, name=name, created_at_ms=now_ms
+    )
+    free = or_(components.c.deleted_at_ms.is_not(None), components.c.current_version_number == 0)
+    number = await _add_checked(tx, project_id, name, free, checked)
+    if number is None:
+        raise ComponentNameTaken(name)
+    return number
+
+
+async def add_component_version(tx: Tx, project_id: int, name: str, base_number: int, checked: CheckedComponent) -> int:
+    """Save the next version of a component; a compare-and-swap on `base_number`. Raises `ComponentChanged`."""
+    is_base = and_(components.c.deleted_at_ms.is_(None), components.c.current_version_number == base_number)
+    number = await _add_checked(tx, project_id, name, is_base, checked)
+    if number is None:
+        raise ComponentChanged(name)
+    return number
+
+
+async def _add_checked(
+    tx: Tx, project_id: int, name: str, condition: ColumnElement[bool], checked: CheckedComponent
+) -> int | None:
+    advanced = (
+        update(components)
+        .where(components.c.project_id == project_id, components.c.name == name, condition)
+        .values(deleted_at_ms=None, current_version_number=components.c.current_version_number + 1)
+        .returning(components.c.id, components.c.current_version_number)
+    )
+    row = (await tx.execute(advanced)).first()
+    if row is None:
+        return None
+    await tx.insert(
+        component_versions,
+        component_id=row.id,
+        number=row.current_version_number,
+        source=checked.source,
+        contract=checked.contract,
+        job_id=checked.job_id,
+        created_by=checked.created_by,
+        created_at_ms=tx.now,
+    )
+    return int(row.current_version_number)
+
+
+async def find_version_of_step(tx: Tx, batch_id: int, name: str, position: int) -> int | None:
+    """The version of the component that the nearest earlier call of the same step wrote, if one did (A2)."""
+    jobs = component_mutation_jobs
+    earlier = (
+        select(component_versions.c.number)
+        .join(jobs, jobs.c.id == component_versions.c.job_id)
+        .where(jobs.c.batch_id == batch_id, jobs.c.component_name == name, jobs.c.position < position)
+        .order_by(jobs.c.position.desc())
+        .limit(1)
+    )
+    return (await tx.execute(earlier)).scalar()
+
+
 async def put_component(tx: Tx, project_id: int, name: str, source: str, user_id: int) -> tuple[ComponentVersion, bool]:
-    """Save a source as the component's next version; the same source again adds none. Answers (current, added)."""
+    """Save a source, unchecked, as the component's next version; the same source again adds none: (current, added)."""
     now_ms = await tx.now_ms()
     await insert_unless_there(
         tx, components, unique=("project_id", "name"), project_id=project_id, name=name, created_at_ms=now_ms

@@ -41,7 +41,8 @@ class JobQueueFull(Exception):
 
     @property
     def code(self) -> str:
-        return f"{'IMAGE_GENERATION' if self.kind == jobs.IMAGE_GENERATION else 'AI_PAGE_MUTATION'}_ACTIVE_JOBS_LIMIT"
+        """`AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT` and its like, by the kind."""
+        return f"{self.kind.removesuffix('_jobs').upper()}_ACTIVE_JOBS_LIMIT"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from pagegate.storage.projects import Project, find_project
 from pagegate.storage.transitions import RUN
 from pagegate.storage.workspaces import is_active_editor
 
-_NOT_IN_EVENTS = {"findings", "timings_ms", "picture_key", "pages", "contract"}  # the run has them; an event is short
+# The run has them; an event is short.
+_NOT_IN_EVENTS = {"findings", "timings_ms", "picture_key", "contract", "affected"}
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
-"""Search-and-replace edits on a page's source (A2, A11). Pure: all edits apply, in order, or none does."""
+"""Search-and-replace edits on a source (A2, A11). Pure: all edits apply, in order, or none does."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
+
+Edited = Literal["page", "component"]
 
 
 @dataclass(frozen=True)
 class EditRefused(Exception):
     """Why the edits were not applied: `PAGE_EDIT_NO_MATCH`, `PAGE_EDIT_AMBIGUOUS`, `PAGE_EDIT_EMPTIES_PAGE`,
-    `PAGE_EDIT_NO_CHANGE`."""
+    `PAGE_EDIT_NO_CHANGE`; the same with `COMPONENT` for those of a component."""
 
     code: str
     message: str
@@ -18,8 +21,9 @@ class EditRefused(Exception):
         return f"{self.code}: {self.message}"
 
 
-def apply_edits(source: str, edits: Iterable[tuple[str, str]]) -> str:
-    """The source after every `(search, replace)`; each `search` must occur exactly once when its turn comes.
+def apply_edits(source: str, edits: Iterable[tuple[str, str]], of: Edited = "page") -> str:
+    """The source of a page, or of a component, after every `(search, replace)`; each `search` must occur exactly once
+    when its turn comes.
 
     Line ends do not decide a match: an edit written with LF fits a page saved with CRLF, and what it puts in gets the
     page's own. What an edit does not change keeps its bytes, in a page of mixed line ends too. Raises `EditRefused`.
@@ -27,31 +31,29 @@ def apply_edits(source: str, edits: Iterable[tuple[str, str]]) -> str:
     newline = "\r\n" if 2 * source.count("\r\n") > source.count("\n") else "\n"
     text = source
     for number, (search, replace) in enumerate(edits, start=1):
-        text = _apply(text, number, _lf(search), _lf(replace), newline)
+        text = _apply(text, number, _lf(search), _lf(replace), newline, of)
     if not text.strip():
-        raise EditRefused(
-            "PAGE_EDIT_EMPTIES_PAGE", "After the edits nothing is left of the page.", "Delete the page instead."
-        )
+        code = f"{of.upper()}_EDIT_EMPTIES_{of.upper()}"
+        raise EditRefused(code, f"After the edits nothing is left of the {of}.", f"Delete the {of} instead.")
     if _lf(text) == _lf(source):
-        raise EditRefused(
-            "PAGE_EDIT_NO_CHANGE", "The edits leave the page as it is.", "Send edits that change something."
-        )
+        code = f"{of.upper()}_EDIT_NO_CHANGE"
+        raise EditRefused(code, f"The edits leave the {of} as it is.", "Send edits that change something.")
     return text
 
 
-def _apply(text: str, number: int, search: str, replace: str, newline: str) -> str:
+def _apply(text: str, number: int, search: str, replace: str, newline: str, of: Edited) -> str:
     plain = _lf(text)
     places = _occurrences(plain, search)
     if not places:
         raise EditRefused(
-            "PAGE_EDIT_NO_MATCH",
-            f"Edit {number} matches nothing: {_shown(search)} is not in the page.",
-            "Read the page's current source and copy the text to search for from it, spaces included.",
+            f"{of.upper()}_EDIT_NO_MATCH",
+            f"Edit {number} matches nothing: {_shown(search)} is not in the {of}.",
+            f"Read the {of}'s current source and copy the text to search for from it, spaces included.",
         )
     if len(places) > 1:
         lines = ", ".join(str(plain.count("\n", 0, place) + 1) for place in places[:5])
         raise EditRefused(
-            "PAGE_EDIT_AMBIGUOUS",
+            f"{of.upper()}_EDIT_AMBIGUOUS",
             f"Edit {number} matches {len(places)} places (lines {lines}): {_shown(search)}.",
             "Search for more of the surrounding text, so that exactly one place fits.",
         )

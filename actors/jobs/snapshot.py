@@ -60,6 +60,11 @@ def take_snapshot(
     return Snapshot(modules, frozenset(names.intersection(assets)))
 
 
+def modules_named(path: str, text: str) -> set[str]:
+    """The logical paths of the modules that the text of `path` names; see above for what counts."""
+    return _references(path, text)[0]
+
+
 def _references(path: str, text: str) -> tuple[set[str], set[str]]:
     modules, assets = set[str](), set[str]()
     for folder, rest, folder_in_css, rest_in_css in _ALIASED.findall(text):

@@ -4,6 +4,7 @@ Pure. Content is judged here; infrastructure is no verdict about the page: it on
 whether that is retried, refused or let through is the job's decision (`page_mutation.decide`).
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -87,6 +88,18 @@ def judge(compiled: CompileResult, diagnosis: Diagnosis | None, unavailable_code
         stages=Stages(compile="passed", render=diagnosis.status),
         findings=[_of_render(finding) for finding in diagnosis.findings],
     )
+
+
+def judge_compile(compiled: CompileResult, reworded: Callable[[str], str]) -> Verdict:
+    """The verdict of a check that ends with the compile: a component's (R7). `reworded`: what is said is of no page."""
+    if compiled.ok:
+        return Verdict(status="passed", success=True, stages=Stages(compile="passed", render="skipped"))
+    verdict = judge(compiled, None)
+    told = [
+        one.model_copy(update={"message": reworded(one.message), "hint": reworded(one.hint)})
+        for one in verdict.findings
+    ]
+    return verdict.model_copy(update={"findings": told})
 
 
 def _of_compile(error: LocatedError) -> PageFinding:

@@ -10,25 +10,35 @@ Survives nothing but its rows, which are a shortcut: losing them costs a check e
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from pagegate.actors.jobs.candidate import Candidate, context_of, snapshot_of
-from pagegate.actors.jobs.page_check import Checked
+from pagegate.actors.jobs.verdict import Verdict
 from pagegate.storage import verdicts
 from pagegate.storage.engine import Tx
 from pagegate.storage.screenshot_context import CaptureContext, digest_of
 
-REPEATED = (
+_REPEATED = (
     "This very source was refused before, and nothing that it depends on has changed; it was not checked again. Change "
-    "what the findings of severity error name, then submit the whole page."
+    "what the findings of severity error name, then submit the whole {noun}."
 )
 
 
+class Judged(Protocol):
+    """A check of a page or of a component: what it said, and what that depends on."""
+
+    verdict: Verdict
+    context: CaptureContext
+
+
 class VerdictMemory:
-    def __init__(self) -> None:
+    """`noun`: what it remembers verdicts of, in the words for an agent."""
+
+    def __init__(self, noun: str = "page") -> None:
+        self._repeated = _REPEATED.format(noun=noun)
         self._build = self._profile = ""
 
-    def heed(self, checked: Checked) -> None:
+    def heed(self, checked: Judged) -> None:
         """Note which build and profile a check was made with."""
         self._build = checked.context.runtime_build or self._build
         self._profile = _profile_of(checked.context) or self._profile
@@ -41,10 +51,10 @@ class VerdictMemory:
         for profile in dict.fromkeys(("", self._profile)):  # a compile that failed knows no profile
             known = await verdicts.find_verdict(tx, project_id, _key(context, profile))
             if known is not None:
-                return {**known, "next": REPEATED, "repeated": True, "timings_ms": {}}
+                return {**known, "next": self._repeated, "repeated": True, "timings_ms": {}}
         return None
 
-    async def keep(self, tx: Tx, project_id: int, checked: Checked, result: Mapping[str, Any]) -> None:
+    async def keep(self, tx: Tx, project_id: int, checked: Judged, result: Mapping[str, Any]) -> None:
         """Remember a refusal. Call it in the transaction that ends the job."""
         if checked.verdict.status == "failed" and checked.context.runtime_build:
             key = _key(checked.context, _profile_of(checked.context))

@@ -31,6 +31,8 @@ from pagegate.actors.images.sweeper import StagedSweeper
 from pagegate.actors.jobs.asset_ratio import AssetRatio
 from pagegate.actors.jobs.asset_ratio_scan import AssetRatioScan, RatioJobEnded, ScanLimits
 from pagegate.actors.jobs.candidate_compile import CheckLimits
+from pagegate.actors.jobs.component_check import ComponentCheck
+from pagegate.actors.jobs.component_mutation import ComponentMutation
 from pagegate.actors.jobs.image_generation import ImageGeneration
 from pagegate.actors.jobs.page_check import PageCheck
 from pagegate.actors.jobs.page_mutation import PageMutation
@@ -62,7 +64,7 @@ from pagegate.actors.webhooks import Webhooks
 from pagegate.renderer.client import RenderWorker
 from pagegate.runtime.build_client import offer_builds
 from pagegate.runtime.client import HttpRuntimes
-from pagegate.storage import asset_ratios, builds, images, lanes
+from pagegate.storage import asset_ratios, builds, images, jobs, lanes
 from pagegate.storage.engine import Clock, Database, SystemClock, dialect_of, sqlite_path
 from pagegate.storage.migrations import migrate
 from pagegate.storage.objects import Objects, ObjectStoreUnavailable, S3Options
@@ -103,6 +105,7 @@ class BackendOptions:
     build_active_jobs_max: int = 16
     ratio_concurrency: int = 1
     ratio_scan: ScanLimits = field(default_factory=ScanLimits)
+    component_concurrency: int = 1
     image_concurrency: int = 1
     image_timeout_s: float = 180.0
     infra_failures_max: int = 10
@@ -194,12 +197,14 @@ class BackendSystem:
         pictures.on_ordered = lambda: self.screenshot_queue.tell(JobsSubmitted())
         self.ratio_queue = self._start_ratios()
         self.image_queue = self._start_images(hint_external)
-        self._other_queues = [self.ratio_queue, self.image_queue]
+        self.component_queue = self._start_components(hint_external)
+        self._other_queues = [self.ratio_queue, self.image_queue, self.component_queue]
         # Runs first at the stop: everything below still works while running jobs converge.
         self._stack.push_async_callback(self.drain)
         self.builds = self._start_builds(session)
         queues = {
             mutation.name: self.queue,
+            jobs.COMPONENT_MUTATION: self.component_queue,
             images.IMAGE_GENERATION: self.image_queue,
             screenshot.name: self.screenshot_queue,
             builds.PROJECT_BUILD: self.builds,
@@ -304,8 +309,20 @@ class BackendSystem:
 
     def _wake_calls(self) -> None:
         """A step was submitted: look for work in every lane that carries out calls."""
-        for queue in (self.queue, self.image_queue):
+        for queue in (self.queue, self.component_queue, self.image_queue):
             queue.tell(JobsSubmitted())
+
+    def _start_components(self, hint_external: Callable[[], None]) -> pykka.ActorRef[JobQueue]:
+        options = self.options
+
+        def ended() -> None:
+            hint_external()
+            self.queue.tell(JobsSubmitted())  # a page of its step may run now
+
+        check = ComponentCheck(self.artifacts, self.tickets, self.admission, options.internal_url, options.check_limits)
+        source_bytes_max = options.run_limits.source_bytes_max
+        kind = ComponentMutation(self.db, check, self.feed, ended, source_bytes_max=source_bytes_max)
+        return self._start_queue(kind, options.component_concurrency)
 
     def _start_images(self, hint_external: Callable[[], None]) -> pykka.ActorRef[JobQueue]:
         def ended() -> None:

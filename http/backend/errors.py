@@ -130,6 +130,9 @@ REFUSALS: dict[str, Refusal] = {
     "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT": Refusal(
         429, "Too many page jobs are waiting or running.", "Send the same request again in a while."
     ),
+    "COMPONENT_MUTATION_ACTIVE_JOBS_LIMIT": Refusal(
+        429, "Too many component jobs are waiting or running.", "Send the same request again in a while."
+    ),
     "IMAGE_GENERATION_ACTIVE_JOBS_LIMIT": Refusal(
         429, "Too many pictures are waiting or being made.", "Send the same request again in a while."
     ),

@@ -129,6 +129,7 @@ async def cancel_job(call: Call[JobParams, Nothing]) -> JobView:
         "JOB_ALREADY_RETRIED",
         "JOB_RESULT_DELIVERED",
         "AI_PAGE_MUTATION_ACTIVE_JOBS_LIMIT",
+        "COMPONENT_MUTATION_ACTIVE_JOBS_LIMIT",
         "IMAGE_GENERATION_ACTIVE_JOBS_LIMIT",
         "BACKEND_BUSY",
     ],
