@@ -18,6 +18,7 @@ RATIO_MAX = 200
 RATIO_FREE_BYTES = 64 * 1024 * 1024  # below this much in all, a ratio says nothing
 DIRECTORY_BYTES_MAX = 8 * 1024 * 1024  # of the list of entries, which is read as a whole
 BLOCK_BYTES = 1024 * 1024
+_ENTRY_SIGN = b"PK\x01\x02"
 
 
 class ArchiveRefused(Exception):
@@ -50,10 +51,12 @@ class SiteArchive:
 
 def check_archive(file: IO[bytes], size_bytes: int, limits: ArchiveLimits) -> SiteArchive:
     """A site's archive of this size. Raises `ArchiveRefused`. Blocks."""
+    frugal = _Frugal(file, size_bytes, limits.entries_max)
     try:
-        opened = zipfile.ZipFile(_Frugal(file, size_bytes))
+        opened = zipfile.ZipFile(frugal)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise ArchiveRefused("it is no zip") from error
+    frugal.opening = False
     entries = opened.infolist()
     if len(entries) > limits.entries_max:
         raise ArchiveRefused(f"it has {len(entries)} entries, {limits.entries_max} are allowed")
@@ -74,17 +77,24 @@ def check_archive(file: IO[bytes], size_bytes: int, limits: ArchiveLimits) -> Si
 
 
 class _Frugal:
-    """A file whose reader cannot be talked into one enormous read: an archive itself says how long its list is."""
+    """A file whose reader cannot be talked into one enormous read: an archive itself says how long its list is.
 
-    def __init__(self, file: IO[bytes], size_bytes: int) -> None:
-        self._file, self._size_bytes = file, size_bytes
+    While it is `opening`, the entries of the list are counted before anybody makes an object of each.
+    """
+
+    def __init__(self, file: IO[bytes], size_bytes: int, entries_max: int) -> None:
+        self._file, self._size_bytes, self._entries_max = file, size_bytes, entries_max
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+        self.opening = True
 
     def read(self, size: int | None = None) -> bytes:
         wanted = self._size_bytes - self._file.tell() if size is None or size < 0 else size
         if wanted > DIRECTORY_BYTES_MAX:
             raise ArchiveRefused("its list of entries is too long")
-        return self._file.read(wanted)
+        found = self._file.read(wanted)
+        if self.opening and (count := found.count(_ENTRY_SIGN)) > self._entries_max:
+            raise ArchiveRefused(f"it has {count} entries, {self._entries_max} are allowed")
+        return found
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:

@@ -33,7 +33,6 @@ async def test_an_archive_that_leads_out_links_or_explodes_is_refused(alone: Sta
         zipped({"C:/evil": b""}),
         zipped(None, link()),
         zipped({"bomb": bytes(100 * 1024 * 1024)}),
-        zipped({f"{n}": b"" for n in range(20_001)}),
     ]
     for content in bad:
         assert len(content) <= 4 * played.limit
