@@ -124,6 +124,25 @@ class HttpImageProvider:
         return found
 
 
+async def try_key(base_url: str, key: str, timeout_s: float = 20.0) -> Declined | Failed | None:
+    """Ask for the list of models, which costs nothing: why the key cannot be used, or None.
+
+    Not every server of an images API has such a list; what is no refusal of the key is no reason against it.
+    """
+    headers = {"Authorization": f"Bearer {key}", "Accept-Encoding": "identity", "User-Agent": "pagegate"}
+    try:
+        async with (
+            asyncio.timeout(timeout_s),
+            _session(aiohttp.TCPConnector(force_close=True)) as session,
+            session.get(f"{base_url.rstrip('/')}/models", headers=headers, allow_redirects=False) as answer,
+        ):
+            found = read_answer(answer.status, {}, b"", datetime.now(UTC))
+            return found if isinstance(found, Declined) and found.code == "AI_CREDENTIAL_REFUSED" else None
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+        message = f"The provider cannot be reached ({type(error).__name__})."
+        return Failed("IMAGE_PROVIDER_UNAVAILABLE", message, perhaps_made=False)
+
+
 def refuse_address(url: str, base_url: str) -> Declined | None:
     """Why a picture's address is not asked at all, as far as its text tells. Pure."""
     hint = "Do not change the prompt. Use a provider or model that answers with the picture itself (b64_json)."

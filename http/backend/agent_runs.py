@@ -293,11 +293,14 @@ async def _choice(tx: Tx, user: Caller, use: ModelChoice | None) -> dict[str, An
     """What the run keeps of its model. Raises `CredentialNotFound`."""
     if use is not None and use.credential_id != SCRIPTED:
         row = await credentials.get_credential(tx, user.user_id, int(use.credential_id))
-    elif use is None and (own := await credentials.list_credentials(tx, user.user_id)):
+    elif use is None and (own := [one for one in await credentials.list_credentials(tx, user.user_id) if one.model]):
         row = own[-1]
     else:
         return {"kind": SCRIPTED}
     model = use.model if use is not None and use.model else row.model
+    if not model:
+        hint = "Name a `model` of its provider too, or another credential."
+        raise ApiError("AI_CREDENTIAL_NOT_FOUND", "This credential makes pictures only.", hint)
     return {"kind": CREDENTIAL, "credential_id": row.id, "provider": row.provider, "model": model}
 
 

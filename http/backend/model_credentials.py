@@ -12,6 +12,7 @@ from sqlalchemy import Row
 from pagegate.actors.agents.arguments import OneLine
 from pagegate.actors.agents.models import BaseUrlNotAllowed, CredentialRefused, ModelAccess, Models
 from pagegate.actors.agents.secrets import Secrets, SecretUnreadable
+from pagegate.actors.images.provider import OPENAI_URL, try_key
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, Said, Shown, TimeMs
 from pagegate.http.backend.parts import BackendParts
@@ -38,7 +39,9 @@ class CredentialParams(Params):
 class NewCredential(Said):
     name: Annotated[OneLine, Field(max_length=80)]
     provider: Literal["openai", "anthropic"] = Field(description="`openai`: also whatever speaks its wire format.")
-    model: Annotated[OneLine, Field(max_length=120)]
+    model: Annotated[OneLine, Field(max_length=120)] | None = Field(
+        default=None, description="What runs ask; may be left out of a credential that has an `image_model`."
+    )
     key: SecretStr = Field(min_length=1, max_length=500, description="Shown to nobody again.")
     base_url: Annotated[str, AfterValidator(_http_address)] | None = None
     image_model: Annotated[OneLine, Field(max_length=120)] | None = Field(
@@ -54,6 +57,8 @@ class NewCredential(Said):
     def _makes_pictures(self) -> "NewCredential":
         if self.image_model is not None and self.provider != "openai":
             raise ValueError("only a provider with OpenAI's images API makes pictures: image_model needs openai")
+        if self.model is None and self.image_model is None:
+            raise ValueError("name a model, an image_model, or both")
         return self
 
 
@@ -64,7 +69,7 @@ class CredentialView(Shown):
     name: str
     provider: str
     base_url: str | None
-    model: str
+    model: str = Field(description="Empty for a credential that makes pictures only.")
     image_model: str | None
     image_keys_honoured: bool
     created_at_ms: TimeMs
@@ -111,7 +116,7 @@ async def add_credential(call: Call[Nothing, NewCredential]) -> CredentialView:
     models, secrets = _models(call.parts)
     new, key = call.body, call.body.key.get_secret_value().strip()
     try:
-        await models.check(ModelAccess(new.provider, new.model, new.base_url, key))
+        await _try(models, new, key)
     except BaseUrlNotAllowed as error:
         raise ApiError("AI_MODEL_BASE_URL_NOT_ALLOWED", str(error)) from None
     except CredentialRefused as refused:
@@ -123,13 +128,24 @@ async def add_credential(call: Call[Nothing, NewCredential]) -> CredentialView:
         new.name,
         new.provider,
         new.base_url,
-        new.model,
+        new.model or "",
         secrets.encrypt(key),
         new.image_model,
         new.image_keys_honoured,
     )
     async with call.parts.db.write() as tx:
         return CredentialView.model_validate(await storage.add_credential(tx, kept))
+
+
+async def _try(models: Models, new: NewCredential, key: str) -> None:
+    """Raises `BaseUrlNotAllowed`, `CredentialRefused`. A picture would cost money, so none is asked for."""
+    if new.model is not None:
+        await models.check(ModelAccess(new.provider, new.model, new.base_url, key))
+        return
+    models.check_base_url(new.base_url)
+    refused = await try_key(new.base_url or OPENAI_URL, key)
+    if refused is not None:
+        raise CredentialRefused(refused.code, refused.message)
 
 
 @model_credentials.route(

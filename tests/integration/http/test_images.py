@@ -19,7 +19,7 @@ from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import credentials, jobs, runs
 from pagegate.storage.credentials import NewCredential
-from tests.integration.http.conftest import RUN_LIMITS, World
+from tests.integration.http.conftest import RUN_LIMITS, Person, World
 from tests.integration.http.test_mcp import speaking
 from tests.integration.images.played_provider import KEY, ImagesApi
 
@@ -145,7 +145,24 @@ async def test_an_mcp_client_that_does_not_wait_gets_a_handle(world: World) -> N
         assert (await runs.get_run(tx, said["run_id"])).status == "waiting_external"
 
 
-async def test_a_credential_says_whether_it_makes_pictures(world: World) -> None:
-    new = {"name": "n", "provider": "anthropic", "model": "m", "key": "k", "image_model": "gpt-image-1"}
-    refused = await world.editor.post("/model-credentials", new)
-    assert (refused.status, "image_model needs openai" in str(refused.body)) == (422, True)
+async def test_a_credential_for_pictures_only_is_tried_without_making_one(world: World, api: ImagesApi) -> None:
+    models = Models(world.db, Secrets([Fernet.generate_key().decode()]), base_urls=[api.base_url, "http://127.0.0.1:1"])
+    new = {"name": "n", "provider": "openai", "base_url": api.base_url, "image_model": "gpt-image-1", "key": KEY}
+    async with world.another_door(models=models) as base:
+        editor = Person(world.http, base, world.editor.user_id, world.editor.token)
+        for changed, status, word in (
+            ({"key": "sk-wrong"}, 422, "AI_CREDENTIAL_REFUSED"),
+            ({"base_url": "http://127.0.0.1:1"}, 503, "AI_MODEL_UNREACHABLE"),
+            ({"base_url": "http://127.0.0.1:2"}, 422, "AI_MODEL_BASE_URL_NOT_ALLOWED"),
+            ({"provider": "anthropic", "base_url": None}, 422, "image_model needs openai"),
+            ({"image_model": None}, 422, "name a model"),
+        ):
+            refused = await editor.post("/model-credentials", {**new, **changed})
+            assert (refused.status, word in str(refused.body)) == (status, True), refused.body
+        saved = await editor.post("/model-credentials", new)
+        shown = {"model": "", "image_model": "gpt-image-1", "image_keys_honoured": False}
+        assert (saved.status, {name: saved.body[name] for name in shown}) == (201, shown)
+        run = {"prompt": "x", "use": {"credential_id": saved.body["id"]}}
+        unusable = await editor.post(f"{world.project}/agent-runs", run)
+        assert (unusable.code, "pictures only" in unusable.body["message"]) == ("AI_CREDENTIAL_NOT_FOUND", True)
+    assert (api.asked, api.charges) == ([], 0)

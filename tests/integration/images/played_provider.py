@@ -70,6 +70,7 @@ class ImagesApi:
     async def serving(self) -> AsyncIterator["ImagesApi"]:
         app = web.Application()
         app.router.add_post("/v1/images/generations", self._generate)
+        app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/files/{name}", self._file)
         app.router.add_get("/v1/elsewhere", self._redirect)
         server = TestServer(app, handler_cancellation=True)
@@ -129,6 +130,10 @@ class ImagesApi:
         while not self._closing.is_set():
             await answer.write(b" " * 1024 * 1024)
         return answer
+
+    async def _models(self, request: web.Request) -> web.Response:
+        right = request.headers["Authorization"] == f"Bearer {KEY}"
+        return web.json_response({"data": []} if right else {"error": {}}, status=200 if right else 401)
 
     async def _file(self, _: web.Request) -> web.Response:
         return web.Response(body=self.content, content_type="application/octet-stream")
