@@ -34,6 +34,7 @@ from pagegate.runtime.build_contract import (
 )
 from pagegate.storage import builds
 from pagegate.storage.builds import Artifact, FixedProject
+from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.lease import Lease, LeaseLost
 from pagegate.storage.objects import ObjectMissing
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
@@ -174,7 +175,7 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
     row, lease = await _attempt(call)
     limits, objects, numbers = call.parts.limits, call.parts.objects, call.parts.build_numbers
     prefix = builds.upload_prefix(row.project_id, lease.id, uuid.uuid4().hex)
-    key, kept = builds.archive_key(prefix), False
+    key, kept, unheard = builds.archive_key(prefix), False, False
 
     async def take() -> Artifact:
         received = await receive(call.request, objects, key, limits.build_artifact_bytes_max)
@@ -196,8 +197,11 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
         if isinstance(error, LeaseLost):
             raise ApiError(code) from None
         raise
+    except DatabaseUnavailable:
+        unheard = True  # the release may be made at any moment; what none is made of goes with the sweep
+        raise
     finally:
-        if not kept:
+        if not kept and not unheard:
             await forget_upload(call.parts.db, objects, prefix, key)
     numbers.ended("released", row, now_ms)
     log.info(
