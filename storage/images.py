@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, func, select
 
 from pagegate.storage import jobs, schema
 from pagegate.storage.engine import Tx
@@ -41,8 +41,11 @@ def staged_key(request: str) -> str:
 
 
 async def note_sent(tx: Tx, lease: Lease, sent_to: Mapping[str, Any]) -> None:
-    """A request is about to be sent; raises `LeaseLost`. Comes before it, so that no request is ever unknown."""
-    await fenced_update(tx, lease, sent_at_ms=tx.now, sent_to=sent_to)
+    """A request is about to be sent; raises `LeaseLost`. Comes before it, so that no request is ever unknown.
+
+    The moment of the first one stays: a provider counts from there for how long it remembers the key.
+    """
+    await fenced_update(tx, lease, sent_at_ms=func.coalesce(_jobs.c.sent_at_ms, tx.now), sent_to=sent_to)
 
 
 async def note_nothing_made(tx: Tx, lease: Lease) -> None:

@@ -22,6 +22,10 @@ _MONEY = ("insufficient_quota", "billing")
 _GATEWAYS = frozenset({408, 409, 502, 504, 520, 521, 522, 523, 524, 598, 599})
 
 LATER = "This says nothing about the prompt: do not change it. Ask for the picture again later."
+LATER_CHARGED = (
+    "This says nothing about the prompt: do not change it. The picture may have been charged: tell the user before you "
+    "ask for it again."
+)
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ import structlog
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.submissions import name_taken
 from pagegate.actors.agents.tools import GenerateImage, GenerateImageCall
-from pagegate.actors.images.answers import LATER, Declined, Failed
+from pagegate.actors.images.answers import LATER, LATER_CHARGED, Declined, Failed
 from pagegate.actors.images.pictures import Picture, look_at
 from pagegate.actors.images.provider import ImageAccess, ImageProvider, Wanted
 from pagegate.actors.jobs.call_job import CallTeller, Refused, about_of, ending, read_call, unreadable, why_stopped
 from pagegate.actors.queues.kinds import End, Settle, TryLater
 from pagegate.storage import images, runs, sessions
 from pagegate.storage.asset_names import MEDIA_TYPES
-from pagegate.storage.assets import AssetSize, put_asset
+from pagegate.storage.assets import AssetSize, find_asset, put_asset
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.objects import (
@@ -38,6 +38,7 @@ from pagegate.storage.objects import (
 
 log = structlog.get_logger()
 
+_KEYS_REMEMBERED_MS = 12 * 3600 * 1000  # those who honour keys do so for a day, as far as is known
 _STAGE_TRIES = 4
 _STAGE_AGAIN_S = 1.0
 
@@ -57,11 +58,14 @@ class Plan:
     request_key: str
     access: ImageAccess | Declined
     name_taken: bool
+    now_ms: int
 
 
-def may_send(sent_to: dict[str, Any] | None, access: ImageAccess) -> bool:
-    """Whether a request may be sent, `sent_to` being where one is that nobody has heard of. Pure."""
-    return sent_to is None or (access.keys_honoured and sent_to == access.sent_to)
+def may_send(sent_to: dict[str, Any] | None, sent_at_ms: int | None, access: ImageAccess, now_ms: int) -> bool:
+    """Whether a request may be sent; `sent_to` and `sent_at_ms` are of one that nobody has heard of, if any. Pure."""
+    if sent_to is None or sent_at_ms is None:
+        return True
+    return access.keys_honoured and sent_to == access.sent_to and now_ms - sent_at_ms < _KEYS_REMEMBERED_MS
 
 
 def perhaps_charged() -> Refused:
@@ -123,8 +127,8 @@ class ImageGeneration:
         prompt = await sessions.find_prompt(tx, job.row.run_id)
         access = await self._credentials.choose(tx, job.row.user_id, prompt.model if prompt is not None else None)
         wanted = stored.call.arguments
-        taken = wanted.name in await images.list_taken_names(tx, job.row.project_id)
-        return Plan(stored.call_id, wanted, images.request_key(job.row, call), access, taken)
+        taken = await find_asset(tx, job.row.project_id, wanted.name) is not None
+        return Plan(stored.call_id, wanted, images.request_key(job.row, call), access, taken, await tx.now_ms())
 
     # --- the picture ------------------------------------------------------------------------------------------------
 
@@ -146,7 +150,7 @@ class ImageGeneration:
         access = plan.access
         if isinstance(access, Declined):
             return perhaps_charged() if job.row.sent_to is not None else _refused(access)
-        if not may_send(job.row.sent_to, access):
+        if not may_send(job.row.sent_to, job.row.sent_at_ms, access, plan.now_ms):
             return perhaps_charged()
         if plan.name_taken and job.row.sent_to is None:
             taken = name_taken(plan.wanted.name)
@@ -193,11 +197,12 @@ class ImageGeneration:
         elif failed.perhaps_made and not access.keys_honoured:
             return perhaps_charged()
         told = {"status": "unavailable", "success": False, **about_of(job), "summary": failed.message}
+        hint = LATER_CHARGED if failed.perhaps_made else LATER
         raise TryLater(
             failed.code,
             failed.message,
-            result={**told, "code": failed.code, "next": LATER},
-            hint=LATER,
+            result={**told, "code": failed.code, "next": hint},
+            hint=hint,
             wait_s=failed.wait_s,
         )
 

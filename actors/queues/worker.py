@@ -49,7 +49,7 @@ _START_OVERS_MAX = 5
 _RETRY = Backoff(first_s=1.0, max_s=60.0)
 _FULL_RETRY_S = 2.0
 _DATABASE_RETRY_S = 0.5
-_NOT_THE_SOURCE = "This says nothing about the page's source: do not edit it for that. Submit the call again later."
+_NOT_THE_SOURCE = "This says nothing about source or prompt: do not change it for that. Submit the call again later."
 
 
 class JobWorker(Actor):

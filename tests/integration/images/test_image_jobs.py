@@ -276,6 +276,22 @@ async def test_an_error_that_says_nothing_was_made_is_tried_again_without_keys_t
         assert studio.api.charges == 1
 
 
+async def test_a_key_that_the_provider_may_have_forgotten_is_not_sent_again(studios: Studio) -> None:
+    studios.api.script = ["cut", "cut"]
+    (job_id,) = (await studios.submit()).job_ids
+    await studios.postpone()
+    table = schema.image_generation_jobs
+    async with studios.db.write() as tx:
+        await tx.execute(update(table).values(sent_at_ms=table.c.sent_at_ms - 6 * 3600 * 1000))
+    first = (await studios.job(job_id)).sent_at_ms
+    await studios.postpone()
+    assert (await studios.job(job_id)).sent_at_ms == first
+    async with studios.db.write() as tx:
+        await tx.execute(update(table).values(sent_at_ms=table.c.sent_at_ms - 6 * 3600 * 1000))
+    assert ((await studios.fail()).error or {})["code"] == "IMAGE_MAY_BE_CHARGED"
+    assert len(studios.api.asked) == 2
+
+
 async def test_another_provider_is_not_asked_for_what_the_first_may_have_made(studio: Studio) -> None:
     studio.api.script = ["cut"]
     await studio.submit()

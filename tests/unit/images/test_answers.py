@@ -148,11 +148,13 @@ def access(**more: Any) -> ImageAccess:
 
 
 def test_what_may_be_under_way_is_sent_again_to_the_same_provider_only_if_it_honours_keys() -> None:
-    assert may_send(None, access(keys_honoured=False))
-    assert may_send(access().sent_to, access(key="a new one"))
-    assert not may_send(access(keys_honoured=False).sent_to, access(keys_honoured=False))
+    hour_ms = 3600 * 1000
+    assert may_send(None, None, access(keys_honoured=False), 9)
+    assert may_send(access().sent_to, 1, access(key="a new one"), 1 + hour_ms)
+    assert not may_send(access().sent_to, 1, access(), 1 + 12 * hour_ms)  # the provider may have forgotten the key
+    assert not may_send(access(keys_honoured=False).sent_to, 1, access(keys_honoured=False), 2)
     for other in ({"model": "n"}, {"credential_id": 2}, {"base_url": "https://other.test"}, {"keys_honoured": False}):
-        assert not may_send(access().sent_to, access(**other))
+        assert not may_send(access().sent_to, 1, access(**other), 2)
 
 
 def test_neither_key_nor_prompt_is_in_a_representation() -> None:
