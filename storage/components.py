@@ -195,6 +195,17 @@ async def list_component_versions(tx: Tx, project_id: int, name: str) -> list[Co
     return [_version(row) for row in rows]
 
 
+async def list_version_numbers(tx: Tx, project_id: int, name: str) -> list[int]:
+    """The numbers of every version of a component, oldest first."""
+    numbers = (
+        select(component_versions.c.number)
+        .join(components, component_versions.c.component_id == components.c.id)
+        .where(components.c.project_id == project_id, components.c.name == name)
+        .order_by(component_versions.c.number)
+    )
+    return list((await tx.execute(numbers)).scalars())
+
+
 async def delete_component(tx: Tx, project_id: int, name: str) -> bool:
     """Take a component out of what new pages may import. Its versions stay for the pages that pinned them (D4)."""
     changed = await tx.execute(

@@ -1,12 +1,16 @@
 """Workspace components of a project over HTTP (D3, D4): pages import them as `@components/<name>`."""
 
+from dataclasses import asdict
+
 from pydantic import Field
 
 from pagegate.actors.agents.arguments import ComponentName, SourceText
+from pagegate.actors.jobs.used_by import find_used_by
 from pagegate.http.backend.auth import project_of
 from pagegate.http.backend.errors import ApiError
 from pagegate.http.backend.models import Id, Params, ProjectParams, Said, Shown, TimeMs, VersionNumber
 from pagegate.http.backend.routes import Call, Nothing, Noun
+from pagegate.runtime.contract import ComponentContract
 from pagegate.storage import components as storage
 
 components = Noun("components")
@@ -29,8 +33,31 @@ class ComponentVersionView(Shown):
     name: str
     number: int = Field(description="Counts from 1 within the component.")
     source: str
+    contract: ComponentContract | None = Field(
+        description="The props, events and slots that its check found; null for a version that was put here unchecked."
+    )
     created_by: int
     created_at_ms: TimeMs
+
+
+class UsingPage(Shown):
+    """A page whose current version pins the component."""
+
+    code: str
+    version: int
+    component_version: int = Field(description="The one that the page was checked with, and keeps.")
+
+
+class Users(Shown):
+    pages: list[UsingPage]
+    components: list[str] = Field(description="Components whose current source imports it.")
+
+
+class ComponentView(ComponentVersionView):
+    """The current version, and who uses the component. `versions` lists what there ever was."""
+
+    versions: list[int]
+    used_by: Users
 
 
 class SavedComponent(Shown):
@@ -82,7 +109,10 @@ async def list_components(call: Call[ProjectParams, Nothing]) -> ComponentList:
     body_bytes_max=lambda limits: limits.source_body_bytes_max(),
 )
 async def put_component(call: Call[ComponentParams, NewSource]) -> SavedComponent:
-    """Save a component's next version; saved pages keep the version they were checked with."""
+    """Save a component's next version, unchecked; saved pages keep the version they were checked with.
+
+    The tools `create_component` and `apply_component_edits` check it first: see /projects/{project_id}/tool-calls.
+    """
     size_bytes = len(call.body.source.encode())
     if size_bytes > call.parts.limits.source_bytes_max:
         raise ApiError(
@@ -102,14 +132,17 @@ async def put_component(call: Call[ComponentParams, NewSource]) -> SavedComponen
     "/projects/{project_id}/components/{name}",
     refusals=["PROJECT_NOT_FOUND", "COMPONENT_NOT_FOUND", "COMPONENT_NAME_INVALID"],
 )
-async def get_component(call: Call[ComponentParams, Nothing]) -> ComponentVersionView:
-    """A component's current version."""
+async def get_component(call: Call[ComponentParams, Nothing]) -> ComponentView:
+    """A component's current version, its contract, and who uses it."""
+    project_id, name = call.params.project_id, call.params.name
     async with call.parts.db.read() as tx:
-        await project_of(tx, call.user, call.params.project_id)
-        version = await storage.find_component(tx, call.params.project_id, call.params.name)
-    if version is None:
-        raise ApiError("COMPONENT_NOT_FOUND")
-    return ComponentVersionView.model_validate(version)
+        await project_of(tx, call.user, project_id)
+        version = await storage.find_component(tx, project_id, name)
+        if version is None:
+            raise ApiError("COMPONENT_NOT_FOUND")
+        numbers = await storage.list_version_numbers(tx, project_id, name)
+        used_by = await find_used_by(tx, project_id, name)
+    return ComponentView(**asdict(version), versions=numbers, used_by=Users.model_validate(used_by))
 
 
 @components.route(
