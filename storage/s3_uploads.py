@@ -67,6 +67,9 @@ class OpenUploads:
         except urllib.error.HTTPError as error:
             log.warning("object_store.uploads_hidden", status=error.code)
             return 0
+        except (ElementTree.ParseError, ValueError):
+            log.warning("object_store.uploads_hidden", reason="the answer is of another shape")
+            return 0
         for upload in old:
             try:
                 self._ask("DELETE", f"/{quote(upload.key)}", {"uploadId": upload.upload_id})

@@ -103,6 +103,26 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(alone: Stage) -> None:
     assert (await played.upload(zipped()))[0] == 200
 
 
+async def test_an_upload_whose_lease_is_lost_is_stopped_at_once_and_leaves_nothing(alone: Stage) -> None:
+    played = await claim(alone)
+    sent = asyncio.Event()
+
+    async def held_back() -> AsyncIterator[bytes]:
+        yield bytes(500_000)
+        sent.set()
+        await asyncio.Event().wait()
+
+    uploading = asyncio.create_task(played.upload(held_back()))
+    await sent.wait()
+    async with alone.db.write() as tx:
+        table = schema.project_build_jobs
+        await tx.execute(update(table).where(table.c.id == played.job_id).values(lease_expires_at=tx.now - 1))
+    async with asyncio.timeout(30):
+        status, refusal = await uploading
+    assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
+    assert (await releases(alone), alone.left_objects()) == (0, [])
+
+
 async def test_a_lost_runtime_ends_its_build_as_interrupted_and_no_other(alone: Stage) -> None:
     lost, lives = await claim(alone), await claim(alone)
     async with alone.db.write() as tx:
