@@ -17,7 +17,7 @@ import structlog
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.submissions import name_taken
 from pagegate.actors.agents.tools import GenerateImage, GenerateImageCall
-from pagegate.actors.images.answers import LATER, LATER_CHARGED, Declined, Failed
+from pagegate.actors.images.answers import LATER, LATER_CHARGED, Declined, Failed, Made
 from pagegate.actors.images.pictures import Picture, look_at
 from pagegate.actors.images.provider import ImageAccess, ImageProvider, Wanted
 from pagegate.actors.jobs.call_job import CallTeller, Refused, about_of, ending, read_call, unreadable, why_stopped
@@ -78,7 +78,10 @@ def perhaps_charged() -> Refused:
 
 
 class ImageGeneration:
-    """The kind `image_generation_jobs`. `on_end` is called when a job's end is durable: a hint to the coordinator."""
+    """The kind `image_generation_jobs`. `on_end` is called when a job's end is durable: a hint to the coordinator.
+
+    `observe` hears how each request to a provider ended: `made`, `refused` or `failed`.
+    """
 
     name = images.IMAGE_GENERATION
 
@@ -90,8 +93,10 @@ class ImageGeneration:
         credentials: Credentials,
         feed: RunFeed,
         on_end: Callable[[], None],
+        observe: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._db, self._objects, self._provider, self._credentials = db, objects, provider, credentials
+        self._observe = observe
         self._teller = CallTeller(db, feed, on_end)
 
     def log_event(self, what: str) -> str:
@@ -168,15 +173,14 @@ class ImageGeneration:
             prompt_chars=len(wanted.prompt),
         )
         outcome = await self._provider.make(access, wanted, plan.request_key)
-        if isinstance(outcome, Declined):
-            return _refused(outcome)
-        if isinstance(outcome, Failed):
-            return await self._failed(job, access, outcome)
-        picture = await asyncio.to_thread(look_at, outcome.content)
+        picture = outcome if not isinstance(outcome, Made) else await asyncio.to_thread(look_at, outcome.content)
         if isinstance(picture, Declined):
+            self._observe("refused")
             return _refused(picture)
         if isinstance(picture, Failed):
+            self._observe("failed")
             return await self._failed(job, access, picture)
+        self._observe("made")
         await self._stage(plan.request_key, picture.content)
         log.info(
             "image.generation.job.answered",

@@ -336,6 +336,7 @@ class BackendSystem:
             ImageCredentials(self.agents.models),
             self.feed,
             ended,
+            observe=self.metrics.asked_for_image,
         )
         self._started(StagedSweeper.start(self.objects))
         return self._start_queue(kind, self.options.image_concurrency)

@@ -56,6 +56,12 @@ class BackendMetrics:
             "pagegate_job_rescues_total", "Jobs taken from a lost worker.", ["lane"], registry=registry
         )
 
+        self._images = Counter(
+            "pagegate_image_requests_total",
+            "Requests to providers of pictures; what was made was charged.",
+            ["outcome"],
+            registry=registry,
+        )
         self._webhooks = Counter(
             "pagegate_webhook_tries_total", "Tries to tell a webhook of a run's end.", ["outcome"], registry=registry
         )
@@ -74,6 +80,9 @@ class BackendMetrics:
 
     def told_webhook(self, outcome: str) -> None:
         self._webhooks.labels(outcome).inc()
+
+    def asked_for_image(self, outcome: str) -> None:
+        self._images.labels(outcome).inc()
 
     def swept(self, entries: int) -> None:
         self._swept.inc(entries)

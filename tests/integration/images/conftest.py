@@ -45,6 +45,7 @@ class Studio:
     kind: ImageGeneration
     models: Models
     ended: list[int] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
 
     @property
     def db(self) -> Database:
@@ -144,11 +145,17 @@ async def opened(url: str, folder: Path) -> AsyncIterator[Studio]:
     objects = Objects.local(folder / "objects")
     models = Models(db, Secrets([Fernet.generate_key().decode()]), base_urls=["*"])
     async with ImagesApi().serving() as api:
-        ended: list[int] = []
+        ended, outcomes = list[int](), list[str]()
         kind = ImageGeneration(
-            db, objects, HttpImageProvider(5.0), ImageCredentials(models), RunFeed(), lambda: ended.append(1)
+            db,
+            objects,
+            HttpImageProvider(5.0),
+            ImageCredentials(models),
+            RunFeed(),
+            lambda: ended.append(1),
+            outcomes.append,
         )
-        studio = Studio(world, objects, api, kind, models, ended)
+        studio = Studio(world, objects, api, kind, models, ended, outcomes)
         yield studio
     await db.close()
 

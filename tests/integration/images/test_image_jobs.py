@@ -130,6 +130,7 @@ async def test_what_would_be_refused_again_ends_the_job_with_the_next_step(
     assert next_step in told["next"]
     assert KEY not in str(told)
     assert await studio.files() == {}
+    assert studio.outcomes == ["refused"]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,7 @@ async def test_infrastructure_is_tried_again_with_the_same_key_and_charged_once(
     assert ((await studio.job(job_id)).sent_at_ms is not None) is still_sent
     assert isinstance(await studio.work(), End)
     assert (len(studio.api.asked), len(set(studio.api.keys)), studio.api.charges) == (2, 1, 1)
+    assert studio.outcomes == ["failed", "made"]
 
 
 @pytest.mark.parametrize(
