@@ -116,6 +116,15 @@ class Artifact:
     files: Mapping[str, tuple[str, int]]
 
 
+@dataclass(frozen=True)
+class Interrupted:
+    """A build that ended because its lease had run out; `code` says as what."""
+
+    project_id: int
+    job_id: int
+    code: str
+
+
 def archive_key(upload_prefix: str) -> str:
     """Where the zip of an upload is. It is written while it arrives, so its content cannot name it; its upload does."""
     return f"{upload_prefix}site.zip"
@@ -283,12 +292,12 @@ async def end_overdue(tx: Tx, lease: Lease) -> None:
     await jobs.finish_job(tx, lease, "fail", error=OVERDUE)
 
 
-async def interrupt_expired(tx: Tx, limit: int = 50) -> list[tuple[int, int]]:
-    """End builds whose lease ran out (B3); answers (project, job) of each. A build that lives is never touched (Q5).
+async def interrupt_expired(tx: Tx, limit: int = 50) -> list[Interrupted]:
+    """End builds whose lease ran out (B3); answers which. A build that lives is never touched (Q5).
 
     One that was asked to stop is cancelled: its Runtime may have heard of that and gone silent, as it should.
     """
-    ended: list[tuple[int, int]] = []
+    ended: list[Interrupted] = []
     asked = _jobs.c.cancel_requested_at.is_not(None)
     for expired in await jobs.list_expired(tx, PROJECT_BUILD, limit):
         over = (
@@ -306,11 +315,11 @@ async def interrupt_expired(tx: Tx, limit: int = 50) -> list[tuple[int, int]]:
                 error=case((asked, literal(jobs.CANCELLED, schema.Json)), else_=literal(INTERRUPTED, schema.Json)),
                 error_code=case((asked, jobs.CANCELLED["code"]), else_=INTERRUPTED["code"]),
             )
-            .returning(_jobs.c.project_id)
+            .returning(_jobs.c.project_id, _jobs.c.error_code)
         )
-        project_id = (await tx.execute(over)).scalar()
-        if project_id is not None:
-            ended.append((project_id, expired.id))
+        row = (await tx.execute(over)).first()
+        if row is not None:
+            ended.append(Interrupted(row.project_id, expired.id, row.error_code))
     return ended
 
 

@@ -14,15 +14,21 @@ from pagegate.storage.builds import PROJECT_BUILD
 Ran = Callable[[str, float, float], None]
 
 
-def _nobody(_lane: str, _wait_s: float, _run_s: float) -> None:
+def _nobody(*_: object) -> None:
     return
 
 
 class BuildNumbers:
-    """`ran` hears lane, wait and run of each build that a Runtime had, in seconds."""
+    """`ran` hears lane, wait and run of each build that a Runtime had, in seconds; `lease_lost` the lane of each whose
+    lease ran out."""
 
-    def __init__(self, registry: CollectorRegistry | None = None, ran: Ran = _nobody) -> None:
-        registry, self._ran = registry or CollectorRegistry(), ran
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        ran: Ran = _nobody,
+        lease_lost: Callable[[str], None] = _nobody,
+    ) -> None:
+        registry, self._ran, self._lease_lost = registry or CollectorRegistry(), ran, lease_lost
         self._ends = Counter(
             "pagegate_build_ends_total", "Builds by what became of them.", ["outcome"], registry=registry
         )
@@ -42,6 +48,11 @@ class BuildNumbers:
         if job is not None and job.started_at_ms is not None:
             wait_ms, run_ms = job.started_at_ms - job.created_at_ms, now_ms - job.started_at_ms
             self._ran(PROJECT_BUILD, max(0, wait_ms) / 1000, max(0, run_ms) / 1000)
+
+    def ran_out(self, outcome: str) -> None:
+        """A build ended because its lease had run out."""
+        self._lease_lost(PROJECT_BUILD)
+        self.ended(outcome)
 
     def uploaded(self, size_bytes: int) -> None:
         self._bytes.inc(size_bytes)

@@ -100,10 +100,10 @@ class ProjectBuilds(Actor):
             log.warning("project.build.unclaimed", jobs=unclaimed)
         for _ in range(unclaimed):
             self._numbers.ended(builds.NOBODY["code"])
-        for project_id, job_id in interrupted:
-            log.warning("project.build.interrupted", job_id=job_id)
-            self._numbers.ended(builds.INTERRUPTED["code"])
-            await forget_objects(self._db, self._objects, project_id, job_id, self._numbers)
+        for lost in interrupted:
+            log.warning("project.build.interrupted", job_id=lost.job_id, code=lost.code)
+            self._numbers.ran_out(lost.code)
+            await forget_objects(self._db, self._objects, lost.project_id, lost.job_id, self._numbers)
 
 
 async def sweep_builds(

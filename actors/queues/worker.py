@@ -53,7 +53,10 @@ _NOT_THE_SOURCE = "This says nothing about source or prompt: do not change it fo
 
 
 class JobWorker(Actor):
-    """`writer`: shared by the workers of a lane, so that what they write at once is one transaction."""
+    """`writer`: shared by the workers of a lane, so that what they write at once is one transaction.
+
+    `observe` hears of each execution and how many seconds it took, `on_lease_lost` of each lease that was lost with it.
+    """
 
     def __init__(
         self,
@@ -64,10 +67,12 @@ class JobWorker(Actor):
         observe: Callable[[ClaimedJob, float], None] | None = None,
         pulse: Pulse | None = None,
         writer: LaneWriter | None = None,
+        on_lease_lost: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._db, self._kind, self._times, self._infra_failures_max = db, kind, times, infra_failures_max
         self._observe, self._pulse = observe, pulse or Pulse()
+        self._on_lease_lost = on_lease_lost
         self._writer = writer or LaneWriter(db, kind, times)
         self._state: State = Idle()
         self._work: asyncio.Task[None] | None = None
@@ -169,6 +174,7 @@ class JobWorker(Actor):
             await self._persist(write)
         except LeaseLost:
             log.info("job.lease_lost", kind=self._kind.name, job_id=wanted.job.id)
+            self._on_lease_lost()
 
     async def _retry(self, tx: Tx, job: ClaimedJob, error: TryLater) -> None:
         failures = job.row.infra_failures + error.counts
@@ -210,6 +216,8 @@ class JobWorker(Actor):
             return
         job, error = self._state.job, ended.error
         outcome = "settled" if error is None else self._state.stopping or type(error).__name__
+        if self._state.stopping == "lease_lost" or isinstance(error, LeaseLost):
+            self._on_lease_lost()
         known = error is None or isinstance(error, TryLater | LeaseLost | asyncio.CancelledError)
         log.info(
             self._kind.log_event("execution_finished"),

@@ -381,6 +381,7 @@ class BackendSystem:
                     observe=self.metrics.executed,
                     pulse=self.pulse,
                     writer=writer,
+                    on_lease_lost=lambda: self.metrics.lease_lost(kind.name),
                 )
             )
             for _ in range(concurrency)

@@ -55,7 +55,15 @@ class BackendMetrics:
         self._rescues = Counter(
             "pagegate_job_rescues_total", "Jobs taken from a lost worker.", ["lane"], registry=registry
         )
-
+        self._lease_losses = Counter(
+            "pagegate_job_lease_losses_total",
+            "Leases lost under a worker that still worked; of builds, those that ran out.",
+            ["lane"],
+            registry=registry,
+        )
+        for lane in lanes:  # there from the start: a rate needs a zero to begin with
+            for series in (self._wait, self._run, self._rescues, self._lease_losses):
+                series.labels(lane)
         self._images = Counter(
             "pagegate_image_requests_total",
             "Requests to providers of pictures; what was made was charged.",
@@ -66,7 +74,7 @@ class BackendMetrics:
             "pagegate_webhook_tries_total", "Tries to tell a webhook of a run's end.", ["outcome"], registry=registry
         )
 
-        self.builds = BuildNumbers(registry, self._ran)
+        self.builds = BuildNumbers(registry, self._ran, self.lease_lost)
 
     def executed(self, job: ClaimedJob, run_s: float) -> None:
         self._ran(job.lease.table, job.waited_ms / 1000, run_s)
@@ -77,6 +85,9 @@ class BackendMetrics:
 
     def rescued(self, lane: str) -> None:
         self._rescues.labels(lane).inc()
+
+    def lease_lost(self, lane: str) -> None:
+        self._lease_losses.labels(lane).inc()
 
     def told_webhook(self, outcome: str) -> None:
         self._webhooks.labels(outcome).inc()

@@ -128,7 +128,7 @@ async def test_a_lost_runtime_ends_its_build_as_interrupted_and_no_other(alone: 
     async with alone.db.write() as tx:
         table = schema.project_build_jobs
         await tx.execute(update(table).where(table.c.id == lost.job_id).values(lease_expires_at=tx.now - 1))
-        assert [job for _, job in await builds.interrupt_expired(tx)] == [lost.job_id]
+        assert [one.job_id for one in await builds.interrupt_expired(tx)] == [lost.job_id]
     status, refusal = await lost.upload(zipped())
     assert (status, refusal["code"]) == (409, "BUILD_ATTEMPT_OVER")
     _, job = await alone.call("GET", f"/build-jobs/{lost.job_id}")

@@ -15,7 +15,7 @@ from pagegate.storage.engine import Database
 from pagegate.storage.jobs import PAGE_MUTATION
 from tests.integration.processes.conftest import StartServe
 from tests.integration.processes.played import Played
-from tests.integration.processes.serving import Project, Serve, expect_one_of_everything, finished
+from tests.integration.processes.serving import Project, Serve, expect_one_of_everything, finished, gauges
 from tests.services import free_port
 
 LANE = str(PAGE_MUTATION)
@@ -85,6 +85,12 @@ async def test_lanes_are_shown_paused_and_resumed(
         assert (lane["pending"], lane["running"], lane["paused"]["user_name"]) == (1, 0, "operator")
         assert (await say("lanes", "resume", LANE)).code == 0
         expect_one_of_everything(*await finished(api, run_id))
+        for kind in schema.JOB_KINDS:  # each has somebody who works on it
+            assert (await api.call("POST", f"/lanes/{kind}/resume"))["paused"] is None
+    counted = await gauges(serve)
+    assert all(f'pagegate_job_lease_losses_total{{lane="{kind}"}}' in counted for kind in schema.JOB_KINDS)
+    waited = counted[f'pagegate_job_wait_seconds_count{{lane="{LANE}"}}']
+    assert waited == counted[f'pagegate_job_run_seconds_count{{lane="{LANE}"}}'] == 2
     listed = (await say("jobs", "list", "--json")).json["jobs"]
     assert [(job["id"], job["status"]) for job in listed] == [(waiting, "succeeded"), (running, "succeeded")]
 
@@ -111,6 +117,10 @@ async def test_jobs_are_listed_shown_and_cancelled(
     assert [call["status"] for call in run["calls"]] == ["cancelled", "cancelled"]
     late = await say("jobs", "retry", LANE, str(running))
     assert (late.code, late.err.split(":")[:2]) == (1, ["pagegate jobs", " JOB_NOT_FAILED"])
+    told = await say("diagnose", f"page:{running}")
+    assert (told.code, "The job is over: cancelled (JOB_CANCELLED)." in told.out) == (0, True)
+    assert (await say("diagnose", f"{LANE}:{running}", "--json")).json["job"]["id"] == running
+    assert [(await say("diagnose", target)).code for target in ("page:4711", "nothing:1", "page:x")] == [1, 1, 2]
     unknown = await say("jobs", "show", LANE, "4711")
     assert (unknown.code, "JOB_NOT_FOUND" in unknown.err) == (1, True)
 

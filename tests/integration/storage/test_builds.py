@@ -52,7 +52,8 @@ async def test_an_expired_build_is_interrupted_and_a_live_one_is_not(world: Worl
         await submit(world)
     lives = (await world.write(builds.claim_build, "lives", 60_000, "v"))[0].lease  # type: ignore[index]  # just made
     await world.expire(lost_id)
-    assert await world.write(builds.interrupt_expired) == [(world.projects[0], lost_id.id)]
+    (lost,) = await world.write(builds.interrupt_expired)
+    assert (lost.project_id, lost.job_id, lost.code) == (world.projects[0], lost_id.id, "PROJECT_BUILD_INTERRUPTED")
     assert await world.write(builds.end_unclaimed) == 0
     assert await world.read(builds.is_held_now, lives)
 
@@ -62,7 +63,7 @@ async def test_a_build_that_was_asked_to_stop_is_cancelled_when_its_runtime_goes
     lease = (await world.write(builds.claim_build, "silent", 60_000, "v"))[0].lease  # type: ignore[index]  # just made
     assert await world.write(jobs.request_cancel, builds.PROJECT_BUILD, job_id) == "requested"
     await world.expire(lease)
-    assert await world.write(builds.interrupt_expired) == [(world.projects[0], job_id)]
+    assert [one.code for one in await world.write(builds.interrupt_expired)] == ["JOB_CANCELLED"]
     row = await world.read(builds.find_build, job_id)
     assert row is not None
     assert (row.status, row.error_code, row.error) == ("cancelled", "JOB_CANCELLED", jobs.CANCELLED)
