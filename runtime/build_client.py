@@ -29,6 +29,8 @@ from pagegate.runtime.refusals import BuildAssetMissing, SourceUnavailable
 _WAIT = aiohttp.ClientTimeout(total=60.0, connect=5.0)
 _OFFER_WAIT = aiohttp.ClientTimeout(total=5.0, connect=2.0)
 _STREAM_WAIT = aiohttp.ClientTimeout(total=None, connect=5.0, sock_read=120.0)
+# The archive is looked at and unpacked before its upload is answered. Who waits is stopped by its lease and deadline.
+_UPLOAD_WAIT = aiohttp.ClientTimeout(total=None, connect=5.0)
 _CHUNK_BYTES = 256 * 1024
 _AT = "/internal/runtime/build-jobs"
 
@@ -113,7 +115,7 @@ class BuildAttempt:
         headers = {**self._headers(), "Content-Length": str((await asyncio.to_thread(archive.stat)).st_size)}
         try:
             async with self._session.put(
-                f"{self._base}/artifact", data=_read(archive), headers=headers, timeout=_STREAM_WAIT
+                f"{self._base}/artifact", data=_read(archive), headers=headers, timeout=_UPLOAD_WAIT
             ) as answer:
                 told = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

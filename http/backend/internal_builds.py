@@ -18,7 +18,7 @@ from pagegate.actors.tickets import InvalidTicketError
 from pagegate.http.backend.auth import bearer
 from pagegate.http.backend.build_uploads import RENEW_S_MAX, receive, unpack, while_held
 from pagegate.http.backend.builds import progress_key
-from pagegate.http.backend.errors import ApiError
+from pagegate.http.backend.errors import ApiError, refusal_of
 from pagegate.http.backend.files import send_object
 from pagegate.http.backend.models import Id, Params, Shown
 from pagegate.http.backend.routes import Bytes, Call, Nothing, Noun
@@ -34,9 +34,8 @@ from pagegate.runtime.build_contract import (
 )
 from pagegate.storage import builds
 from pagegate.storage.builds import Artifact, FixedProject
-from pagegate.storage.engine import DatabaseUnavailable
 from pagegate.storage.lease import Lease, LeaseLost
-from pagegate.storage.objects import ObjectMissing
+from pagegate.storage.objects import ObjectMissing, ObjectStoreUnavailable
 from pagegate.storage.runtime_state import StateFull, StateUnavailable
 
 log = structlog.get_logger()
@@ -186,19 +185,19 @@ async def upload_artifact(call: Call[AttemptParams, Nothing]) -> Uploaded:
     try:
         renew_s = min(RENEW_S_MAX, limits.job_heartbeat_s)
         artifact = await while_held(lambda: _renew(call, lease, None), renew_s, limits.job_lease_s, take())
+        unheard = True  # until it is known, the release may be made at any moment; what none is made of is swept
         async with call.parts.db.write() as tx:
             number = await builds.promote(tx, lease, artifact)
             now_ms = await tx.now_ms()
         kept = True
-    except (ApiError, LeaseLost) as error:
-        code = error.code if isinstance(error, ApiError) else "BUILD_ATTEMPT_OVER"
+    except (ApiError, LeaseLost, ObjectStoreUnavailable) as error:
+        unheard = False
+        refusal = refusal_of(error)
+        code = refusal.code if refusal is not None else "BUILD_ATTEMPT_OVER"
         log.warning("project.build.upload_refused", job_id=lease.id, attempt=lease.fence, code=code)
         numbers.refused(code)
         if isinstance(error, LeaseLost):
             raise ApiError(code) from None
-        raise
-    except DatabaseUnavailable:
-        unheard = True  # the release may be made at any moment; what none is made of goes with the sweep
         raise
     finally:
         if not kept and not unheard:

@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+import pytest_asyncio
 
+from pagegate.actors.jobs.project_build import sweep_builds
 from pagegate.http.backend.parts import ApiLimits
+from pagegate.storage import schema
 from pagegate.storage.objects import ObjectMissing, Objects, S3Options
+from tests.door import Door, door_to
 from tests.integration.builds.conftest import Stage
 from tests.integration.builds.played import claim, releases, zipped
 from tests.s3_server import S3Server
@@ -24,9 +28,16 @@ def bucket(s3: S3Server) -> S3Options:
     return s3.bucket()
 
 
-@pytest.fixture
-def objects(bucket: S3Options, request: pytest.FixtureRequest) -> Objects:
-    return Objects.s3(replace(bucket, prefix=request.node.name))
+@pytest_asyncio.fixture(loop_scope="module")
+async def door(bucket: S3Options) -> AsyncIterator[Door]:
+    """The bucket's address, as the Backend knows it."""
+    async with door_to(bucket.endpoint_url) as door:
+        yield door
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def objects(bucket: S3Options, door: Door, request: pytest.FixtureRequest) -> Objects:
+    return Objects.s3(replace(bucket, endpoint_url=f"http://127.0.0.1:{door.port}", prefix=request.node.name))
 
 
 @pytest.fixture
@@ -93,3 +104,29 @@ async def test_a_cancelled_upload_of_200_mb_leaves_no_part_and_no_task(
     assert not {name for name in ours if "upload" in name or "_keep" in name or "take" in name}
     with pytest.raises(ObjectMissing):
         await alone.objects.size_bytes("builds/")
+
+
+async def test_a_store_that_goes_away_under_an_upload_is_told_as_that_and_nothing_of_it_stays(
+    alone: Stage, s3: S3Server, bucket: S3Options, door: Door
+) -> None:
+    played = await claim(alone)
+
+    async def archive() -> AsyncIterator[bytes]:
+        for number in range(30):
+            if number == 12:
+                while s3.open_uploads(bucket) == 0:
+                    await asyncio.sleep(0.02)
+                await door.shut()
+            yield os.urandom(MIB)
+
+    status, refusal = await played.upload(archive())
+    assert (status, refusal["code"]) == (503, "OBJECT_STORE_UNAVAILABLE")
+    await door.open()
+    assert s3.open_uploads(bucket) == 1  # it could not be aborted
+    assert (await played.upload(zipped()))[0] == 200  # the attempt is still its own
+    async with alone.db.write() as tx:
+        ended = schema.project_build_jobs.update().where(schema.project_build_jobs.c.id == played.job_id)
+        await tx.execute(ended.values(finished_at_ms=1))  # long ago
+    assert await sweep_builds(alone.db, alone.objects) == 1
+    assert s3.open_uploads(bucket) == 0
+    assert await left(alone) == 2  # the zip of the release, and its file

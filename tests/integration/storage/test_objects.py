@@ -1,7 +1,6 @@
 """What every object store promises, on a local disk and on a real S3 server, and what a store that fails looks like."""
 
 import asyncio
-import contextlib
 import hashlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +13,7 @@ import pytest
 
 from pagegate.storage.object_streams import PART_BYTES, RangeFailed
 from pagegate.storage.objects import ObjectMissing, Objects, ObjectStoreUnavailable, S3Options
+from tests.door import door_to
 from tests.s3_server import S3Server
 
 _OLDER_THAN_NOTHING_S = -3600.0  # by the store's clock: everything is
@@ -232,48 +232,6 @@ async def test_a_store_that_refuses_is_infrastructure_and_tells_no_secret(
 
 def _calls(objects: Objects) -> list[Callable[[], Awaitable[object]]]:
     return [objects.check, lambda: objects.get("pages/1/a.png"), lambda: objects.put("pages/1/b.png", b"png")]
-
-
-@asynccontextmanager
-async def door_to(url: str) -> AsyncIterator["Door"]:
-    """Another address of a server, which can be shut and opened again."""
-    door = Door(*url.removeprefix("http://").split(":"))
-    await door.open()
-    yield door
-    await door.shut()
-
-
-class Door:
-    def __init__(self, host: str, port: str) -> None:
-        self._host, self._behind = host, int(port)
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._open: list[asyncio.StreamWriter] = []
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._pass, self._host, self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def shut(self) -> None:
-        """Break every connection and take no other."""
-        assert self._server is not None
-        self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        await self._server.wait_closed()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        behind_reader, behind_writer = await asyncio.open_connection(self._host, self._behind)
-        self._open += [writer, behind_writer]
-        await asyncio.gather(_pour(reader, behind_writer), _pour(behind_reader, writer))
-
-
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
 
 
 async def test_a_store_that_goes_away_and_comes_back_loses_nothing(bucket: S3Options) -> None:
