@@ -242,11 +242,11 @@ class ImageGeneration:
         name = await images.reserve_free_name(tx, row.project_id, plan.wanted.name, _ending(plan.wanted.name, picture))
         size = AssetSize(picture.width_px, picture.height_px)
         named = StoredAsset(name, stored.media_type, stored.sha256, stored.size_bytes, stored.key)
-        await put_asset(tx, row.project_id, named, row.user_id, size)
-        return End("finish", result=told(plan.wanted.name, named, size))
+        version, _ = await put_asset(tx, row.project_id, named, row.user_id, size)
+        return End("finish", result=told(plan.wanted.name, named, version.number, size))
 
 
-def told(wanted_name: str, saved: StoredAsset, size: AssetSize) -> dict[str, Any]:
+def told(wanted_name: str, saved: StoredAsset, number: int, size: AssetSize) -> dict[str, Any]:
     """What the agent is told of a picture: where it is, how large, and what to do with it (A11). Pure."""
     summary = f"The picture is the file {saved.name!r}: {size.width_px} x {size.height_px} pixels."
     if saved.name != wanted_name:
@@ -256,6 +256,7 @@ def told(wanted_name: str, saved: StoredAsset, size: AssetSize) -> dict[str, Any
     return {
         "status": "passed",
         "asset_name": saved.name,
+        "version": number,
         "import": f"@assets/{saved.name}",
         "media_type": saved.media_type,
         "size_bytes": saved.size_bytes,
