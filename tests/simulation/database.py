@@ -79,7 +79,8 @@ class Wire:
     """One process's way to the server.
 
     `cut`: nothing arrives. `loses`: how likely a commit or its answer is lost. `refuses`: how likely a statement is
-    refused for a passing reason, as a lock or a deadlock is. `straggles`: how likely a transaction begins much later
+    refused for a passing reason, as a lock or a deadlock is. `lands_late`: how likely the answer to a commit is lost
+    while the commit itself is still under way. `straggles`: how likely a transaction begins much later
     than it was asked for. `trap`: what happens as soon as the process has committed a change to certain tables, before
     it hears of it.
     """
@@ -87,10 +88,12 @@ class Wire:
     def __init__(self, server: "Server", life: Life | None = None) -> None:
         self.server, self.life = server, life
         self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
+        self.lands_late = 0.0
         self.trap: tuple[Callable[[set[str]], bool], Callable[[], None]] | None = None
 
     def heal(self) -> None:
         self.cut, self.loses, self.refuses, self.straggles, self.slow_s = False, 0.0, 0.0, 0.0, 0.0
+        self.lands_late = 0.0
         self.trap = None
 
     @property
@@ -127,6 +130,7 @@ class Session:
         self.tx = _Tx(self)
         self.conn: Connection | None = None
         self.ended = False
+        self.landing = False  # its process has given it up, and the server is about to commit it
         self.now_ms = 0  # what its last statement took for the present
         self.granted: asyncio.Future[None] | None = None
         self.stale: list[Lease] = []
@@ -290,6 +294,26 @@ class Server:
             self.note(session.who, "commit lost")
             self.end(session)
             raise DatabaseUnavailable("the commit was lost")
+        if session.wire.lands_late and session.writes and chance.random() < session.wire.lands_late:
+            session.ended = session.landing = True
+            self.loop.call_outside(chance.choice([0.02, 0.3, 2.0]), self._land, session)
+            raise DatabaseUnavailable("the commit is under way, and nobody hears of it")
+        self._make_durable(session)
+        trap = session.wire.trap
+        if trap is not None and trap[0](session.touched):
+            session.wire.trap = None
+            trap[1]()
+        if loses and chance.random() < loses:
+            self.note(session.who, "answer of a commit lost")
+            raise DatabaseUnavailable("the commit's answer was lost")
+
+    def _land(self, session: Session) -> None:
+        session.landing = False
+        self.note(session.who, "a commit lands late")
+        self._make_durable(session)
+
+    def _make_durable(self, session: Session) -> None:
+        assert session.conn is not None
         if self.witness is not None:
             try:
                 self.witness.committing(session)
@@ -299,18 +323,11 @@ class Server:
         assert transaction is not None
         transaction.commit()
         self.end(session)
-        trap = session.wire.trap
-        if trap is not None and trap[0](session.touched):
-            session.wire.trap = None
-            trap[1]()
-        if loses and chance.random() < loses:
-            self.note(session.who, "answer of a commit lost")
-            raise DatabaseUnavailable("the commit's answer was lost")
 
     def end(self, session: Session) -> None:
         """Roll back what is not committed, and let the next one write."""
         session.ended = True
-        if session not in self._open:
+        if session not in self._open or session.landing:
             return
         del self._open[session]
         if session.conn is None:

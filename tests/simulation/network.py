@@ -9,10 +9,11 @@ may be tried on another job: that must be refused.
 import asyncio
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -361,7 +362,8 @@ class _Exchange:
 def _route_of(sent: _Sent) -> tuple[Route, dict[str, str]]:
     for method, pattern, route in _ROUTES:
         if method == sent.method and (found := pattern.match(sent.path)):
-            return route, found.groupdict()
+            home = sys.modules[route.handler.__module__]  # whoever is there now, a mutant too
+            return replace(route, handler=getattr(home, route.handler.__name__)), found.groupdict()
     raise AssertionError(f"{sent.method} {sent.path} is no route")
 
 

@@ -34,7 +34,7 @@ _UNDER_A_LEASE = {
     jobs: ("retry_job", "release_job", "change_candidate_code"),
     renders: ("enqueue_request", "finish_attempt", "fail_attempt", "return_busy"),
     external: ("finish_batch", "release_batch"),
-    builds: ("renew_build", "promote", "fail_build"),
+    builds: ("renew_build", "promote", "fail_build", "end_overdue"),
 }
 _SNARED = {"jobs": jobs, "renders": renders, "page_plan": page_plan}
 _NOT_TOLD = {"event", "log_level", "artifact_id", "level", "exc_info", "owner"}

@@ -23,8 +23,11 @@ from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
 from pagegate.storage.lease import Lease, LeaseLost
 from pagegate.storage.runs import CallSubmission, StepSubmission
 from tests.simulation import test_coordinator, test_lane
+from tests.simulation.build_stories import BUILD_STORIES, BuildScene
+from tests.simulation.builders import small_and_virtual
 from tests.simulation.database import Server, Wire
 from tests.simulation.moves import Violation
+from tests.simulation.staging import chance_of
 from tests.simulation.virtual_loop import VirtualLoop, simulate
 
 _TTL_MS = 10_000
@@ -250,7 +253,7 @@ TURNS: dict[str, Callable[[int], None]] = {
     ),
 }
 
-NAMES = frozenset(STORIES) | frozenset(TURNS)
+NAMES = frozenset(STORIES) | frozenset(BUILD_STORIES) | frozenset(TURNS)
 
 
 def tell(name: str, seed: int, folder: Path, template: Path) -> str | None:
@@ -274,10 +277,17 @@ def _told(name: str, seed: int, folder: Path, template: Path) -> str | None:
 
     async def world(loop: VirtualLoop) -> None:
         server = Server(loop, path, lambda *_, **__: None)
-        scene = Scene(loop, server, Wire(server))
+        wire = Wire(server)
         try:
-            await scene.set_up()
-            await STORIES[name](scene)
+            if name in BUILD_STORIES:
+                with small_and_virtual(), chance_of(seed):
+                    build = BuildScene(loop, server, wire)
+                    await build.set_up()
+                    await BUILD_STORIES[name](build)
+            else:
+                scene = Scene(loop, server, wire)
+                await scene.set_up()
+                await STORIES[name](scene)
         finally:
             server.close()
 
