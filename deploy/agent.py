@@ -116,8 +116,10 @@ def _introduce(console: Console, started: dict[str, Any], project_id: int) -> No
 
 def _conclude(console: Console, run: dict[str, Any]) -> None:
     console.print()
-    for page in run["pages"]:
-        console.print(f"saved  {page['page']} (version {page['version']})", style="green", markup=False)
+    saved = [(page["page"], page["version"]) for page in run["pages"]]
+    saved += [(component["component"], component["version"]) for component in run["components"]]
+    for subject, version in saved:
+        console.print(f"saved  {subject} (version {version})", style="green", markup=False)
     for page in left_unsaved(run):
         console.print(f"not saved  {page}", style="red", markup=False)
     session = run["agent"]["session_id"]

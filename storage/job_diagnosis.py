@@ -12,6 +12,7 @@ from sqlalchemy import JSON, Row, Select, Table, and_, func, or_, select
 
 from pagegate.storage import lanes, schema
 from pagegate.storage.engine import Tx
+from pagegate.storage.jobs.kinds import goes_behind
 from pagegate.storage.lane_views import JobView, get_job_view
 from pagegate.storage.schema.jobs import job_columns
 
@@ -34,6 +35,7 @@ class JobDiagnosis:
     heartbeat_at_ms: int | None
     lane_paused: bool
     ahead: int | None
+    behind: tuple[str, int] | None  # kind and id of a live job of its step that comes first (A2)
     facts: Mapping[str, Any]
     made: Mapping[str, Any]
     log: Sequence[str]
@@ -50,6 +52,7 @@ async def diagnose_job(tx: Tx, kind: str, job_id: int) -> JobDiagnosis:
         heartbeat_at_ms=row.heartbeat_at,
         lane_paused=(await lanes.get_lane_state(tx, kind)).pause is not None,
         ahead=await _ahead(tx, table, row) if row.status == "pending" else None,
+        behind=await _behind(tx, kind, row) if row.status == "pending" else None,
         facts=_facts(table, row),
         made=await _MADE[kind](tx, row),
         log=list(row._mapping.get("log") or ()),
@@ -60,6 +63,16 @@ async def _ahead(tx: Tx, table: Table, row: Row[Any]) -> int:
     before = or_(table.c.priority < row.priority, and_(table.c.priority == row.priority, table.c.id < row.id))
     counted = select(func.count()).select_from(table).where(schema.live(table), table.c.status == "pending", before)
     return int((await tx.execute(counted)).scalar_one())
+
+
+async def _behind(tx: Tx, kind: str, row: Row[Any]) -> tuple[str, int] | None:
+    for table, columns in goes_behind(kind):
+        same = [table.c[name] == row._mapping[name] for name in columns]
+        earlier = select(table.c.id).where(*same, table.c.position < row.position, schema.live(table))
+        first = (await tx.execute(earlier.order_by(table.c.position).limit(1))).scalar()
+        if first is not None:
+            return table.name, first
+    return None
 
 
 def _facts(table: Table, row: Row[Any]) -> dict[str, Any]:

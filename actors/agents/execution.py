@@ -331,14 +331,23 @@ class Execution:
 
 
 def summary_of_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
-    """What a run has come to: its calls' ends, and the pages that it saved, each with its newest version. Pure."""
-    pages = {}
+    """What a run has come to: its calls' ends, and what it saved, everything with its newest version. Pure."""
+    ends = [{"call_id": call.call_id, "state": call.status} for call in calls]
+    return {
+        "calls": ends,
+        "pages": _saved(calls, "page_code", "page"),
+        "components": _saved(calls, "component_name", "component"),
+    }
+
+
+def _saved(calls: Sequence[ToolCall], subject: str, noun: str) -> list[dict[str, Any]]:
+    """What of this kind the calls saved, in the order of the first save."""
+    saved = {}
     for call in calls:
         result = call.result or {}
-        if call.status == "succeeded" and result.get("page_code"):
-            pages[result["page_code"]] = {"page": result["page_code"], "version": result.get("version")}
-    ends = [{"call_id": call.call_id, "state": call.status} for call in calls]
-    return {"calls": ends, "pages": list(pages.values())}
+        if call.status == "succeeded" and result.get(subject):
+            saved[result[subject]] = {noun: result[subject], "version": result.get("version")}
+    return list(saved.values())
 
 
 def _refusals(calls: Sequence[ToolCall]) -> int:

@@ -113,7 +113,7 @@ class RunNotRetryable(Exception):
 
 
 class AlreadyWrote(Exception):
-    """AI_RUN_ALREADY_WROTE: the run had saved pages before it ended."""
+    """AI_RUN_ALREADY_WROTE: the run had saved pages or components before it ended."""
 
 
 class AgentRuns(Actor):
@@ -210,17 +210,19 @@ class AgentRuns(Actor):
         async with self._db.read() as tx:
             run = await runs.get_run(tx, asked.run_id)
             prompt = await sessions.find_prompt(tx, run.id)
-            written = summary_of_calls(await runs.list_tool_calls(tx, run.id))["pages"]
+            summary = summary_of_calls(await runs.list_tool_calls(tx, run.id))
         if prompt is None:
             raise RunNotRetryable("The run was an outside agent's; its agent submits again.")
         if run.status not in RUN.terminal:
             raise RunNotEnded(f"The run is {run.status}.")
-        said = ", ".join(f"{page['page']} (version {page['version']})" for page in written)
+        written = [(one["page"], one["version"]) for one in summary["pages"]]
+        written += [(one["component"], one["version"]) for one in summary["components"]]
+        said = ", ".join(f"{subject} (version {version})" for subject, version in written)
         if written and not asked.written_seen:
             raise AlreadyWrote(f"The run had saved {said}.")
         words = prompt.prompt.partition(_NOTE)[0]
         if written:
-            words += f"{_NOTE}it had saved {said}. Read these pages before you write them again.)"
+            words += f"{_NOTE}it had saved {said}. Read what is there before you write it again.)"
         again = StartAgentRun(
             user_id=asked.user_id,
             project_id=run.project_id,

@@ -103,6 +103,9 @@ def _pending(found: JobDiagnosis) -> list[str]:
         says.append(f"It is tried again after {job.infra_failures} infrastructure failures, the last one {why}")
     if (wait_ms := job.available_at_ms - found.now_ms) > 0:
         says.append(f"It may be claimed in {-(-wait_ms // 1000)} s.")
+    elif found.behind is not None:
+        kind, job_id = found.behind
+        says.append(f"It waits for job {job_id} of {kind}, which was called before it in the same step.")
     else:
         says.append(f"It waits to be claimed; {found.ahead} pending jobs of its lane are older.")
     if job.kind == builds.PROJECT_BUILD:

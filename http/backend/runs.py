@@ -62,6 +62,11 @@ class SavedPage(Shown):
     version: int | None
 
 
+class SavedComponentView(Shown):
+    component: str
+    version: int | None
+
+
 class AgentView(Shown):
     """What a run of the built-in agent was asked for. `model`: `scripted`, or the one that is asked."""
 
@@ -72,7 +77,7 @@ class AgentView(Shown):
 
 
 class RunView(Shown):
-    """`pages`: what the run has saved, whatever becomes of it. `agent` is null for a run of an outside agent."""
+    """`pages`, `components`: what the run has saved, whatever becomes of it. `agent` is null for an outside agent's."""
 
     id: int
     project_id: int
@@ -81,6 +86,7 @@ class RunView(Shown):
     finished: bool
     calls: list[CallView]
     pages: list[SavedPage]
+    components: list[SavedComponentView]
     agent: AgentView | None
     result: dict[str, Any] | None
     error: dict[str, Any] | None
@@ -198,6 +204,7 @@ def _after(call: Call[EventsParams, Nothing]) -> int:
 async def show_run(tx: Tx, run: Any) -> RunView:
     """A run's row with its calls."""
     calls = await storage.list_tool_calls(tx, run.id)
+    saved = summary_of_calls(calls)
     prompt = await find_prompt(tx, run.id)
     return RunView(
         id=run.id,
@@ -206,7 +213,8 @@ async def show_run(tx: Tx, run: Any) -> RunView:
         status=run.status,
         finished=run.status in RUN.terminal,
         calls=[_call_view(run.id, one) for one in calls],
-        pages=[SavedPage.model_validate(page) for page in summary_of_calls(calls)["pages"]],
+        pages=[SavedPage.model_validate(page) for page in saved["pages"]],
+        components=[SavedComponentView.model_validate(component) for component in saved["components"]],
         agent=None if prompt is None else _agent_view(prompt),
         result=run.result,
         error=run.error,

@@ -70,15 +70,20 @@ def _earlier(table: Table) -> NamedFromClause[Any]:
     return table.alias("earlier")
 
 
+def goes_behind(kind: str) -> list[tuple[Table, tuple[str, ...]]]:
+    """The tables whose live jobs come first: those that agree in the columns and stand at an earlier `position`."""
+    own = _ORDERED_WITHIN.get(kind)
+    others = [(schema.metadata.tables[other], ("batch_id",)) for other in _WAITS_FOR.get(kind, ())]
+    return ([] if own is None else [(schema.metadata.tables[kind], own)]) + others
+
+
 def runnable(table: Table, present: ColumnElement[int]) -> ColumnElement[bool]:
     """The job may run now: by time, and by the calls before it (A2).
 
     The latter can only become true, never false again but by a retry, so a stale look is merely late.
     """
     now = and_(schema.live(table), table.c.status == word("pending"), table.c.available_at <= present)
-    before = [(table, columns) for columns in [_ORDERED_WITHIN.get(table.name)] if columns is not None]
-    before += [(schema.metadata.tables[other], ("batch_id",)) for other in _WAITS_FOR.get(table.name, ())]
-    for other, columns in before:
+    for other, columns in goes_behind(table.name):
         earlier = _earlier(other)
         same = [earlier.c[column] == table.c[column] for column in columns]
         found = select(earlier.c.id).where(*same, earlier.c.position < table.c.position, schema.live(earlier))

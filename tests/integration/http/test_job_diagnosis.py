@@ -9,7 +9,8 @@ from pagegate.http.backend.builds import progress_key
 from pagegate.storage import builds, jobs, schema
 from pagegate.storage.builds import Artifact, FixedPage, FixedProject
 from pagegate.storage.job_diagnosis import _MADE
-from pagegate.storage.jobs import PAGE_MUTATION, ClaimedJob
+from pagegate.storage.jobs import COMPONENT_MUTATION, PAGE_MUTATION, ClaimedJob
+from pagegate.storage.runs import CallSubmission, StepSubmission, submit_step
 from tests.integration.http.conftest import World
 from tests.integration.http.test_lanes_and_jobs import claim, submit
 
@@ -128,3 +129,18 @@ async def test_a_diagnosis_changes_nothing_and_is_for_members(world: World) -> N
 
 def test_every_kind_of_job_can_be_diagnosed_by_a_short_name() -> None:
     assert set(KINDS.values()) == set(_MADE) == set(schema.JOB_KINDS)
+
+
+async def test_a_page_that_waits_for_a_component_of_its_step_says_for_which(world: World) -> None:
+    calls = [
+        CallSubmission("a", "create_component", {}, "Tile.vue", kind=COMPONENT_MUTATION),
+        CallSubmission("b", "create_project_page", {}, "page", "page"),
+    ]
+    step = StepSubmission(
+        workspace_id=world.workspace_id, project_id=world.project_id, user_id=world.editor.user_id, calls=calls
+    )
+    async with world.db.write() as tx:
+        component, page = (await submit_step(tx, step)).job_ids
+    says = (await diagnosis(world, PAGE_MUTATION, page))["says"]
+    assert f"It waits for job {component} of {COMPONENT_MUTATION}, which was called before it in the same step." in says
+    assert "waits to be claimed" in (await diagnosis(world, COMPONENT_MUTATION, component))["says"][0]
