@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import async_playwright
 
 from pagegate.renderer.isolation import find_chromium
-from pagegate.storage import schema
+from pagegate.storage import builds, schema
 from tests.integration.builds.conftest import LOGO, NAME, Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,8 +86,14 @@ async def test_a_project_of_both_frameworks_is_built_hosted_downloaded_and_rolle
 
 async def test_later_edits_change_nothing_in_a_build_that_was_asked_for(stage: Stage) -> None:
     page_id = await stage.save("one", VUE.format("as asked"))
+    async with stage.db.write() as tx:
+        await tx.execute(schema.projects.update().values(theme={"accent": "green"}))
     job = await stage.start()
     async with stage.db.write() as tx:
+        await tx.execute(schema.projects.update().values(theme={"accent": "red"}))
+        fixed = await builds.find_build(tx, job["id"])
+        assert fixed is not None
+        assert fixed.snapshot["theme"] == {"accent": "green"}
         await tx.execute(schema.pages.update().where(schema.pages.c.id == page_id).values(deleted_at_ms=1))
     assert (await stage.ended(job))["status"] == "succeeded"
     status, refusal = await stage.call("POST", f"/projects/{stage.project_id}/build-jobs", {})
