@@ -118,6 +118,7 @@ def _conclude(console: Console, run: dict[str, Any]) -> None:
     console.print()
     saved = [(page["page"], page["version"]) for page in run["pages"]]
     saved += [(component["component"], component["version"]) for component in run["components"]]
+    saved += [(asset["asset"], asset["version"]) for asset in run["assets"]]
     for subject, version in saved:
         console.print(f"saved  {subject} (version {version})", style="green", markup=False)
     for page in left_unsaved(run):

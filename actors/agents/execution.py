@@ -337,6 +337,7 @@ def summary_of_calls(calls: Sequence[ToolCall]) -> dict[str, Any]:
         "calls": ends,
         "pages": _saved(calls, "page_code", "page"),
         "components": _saved(calls, "component_name", "component"),
+        "assets": _saved(calls, "asset_name", "asset"),
     }
 
 

@@ -113,7 +113,7 @@ class RunNotRetryable(Exception):
 
 
 class AlreadyWrote(Exception):
-    """AI_RUN_ALREADY_WROTE: the run had saved pages or components before it ended."""
+    """AI_RUN_ALREADY_WROTE: the run had saved pages, components or pictures before it ended."""
 
 
 class AgentRuns(Actor):
@@ -217,6 +217,7 @@ class AgentRuns(Actor):
             raise RunNotEnded(f"The run is {run.status}.")
         written = [(one["page"], one["version"]) for one in summary["pages"]]
         written += [(one["component"], one["version"]) for one in summary["components"]]
+        written += [(one["asset"], one["version"]) for one in summary["assets"]]
         said = ", ".join(f"{subject} (version {version})" for subject, version in written)
         if written and not asked.written_seen:
             raise AlreadyWrote(f"The run had saved {said}.")

@@ -67,6 +67,13 @@ class SavedComponentView(Shown):
     version: int | None
 
 
+class SavedAssetView(Shown):
+    """A picture that was made for the project; `GET /projects/{id}/assets/{name}` answers with it."""
+
+    asset: str
+    version: int | None
+
+
 class AgentView(Shown):
     """What a run of the built-in agent was asked for. `model`: `scripted`, or the one that is asked."""
 
@@ -77,7 +84,10 @@ class AgentView(Shown):
 
 
 class RunView(Shown):
-    """`pages`, `components`: what the run has saved, whatever becomes of it. `agent` is null for an outside agent's."""
+    """`pages`, `components`, `assets`: what the run has saved, whatever becomes of it.
+
+    `agent` is null for an outside agent's.
+    """
 
     id: int
     project_id: int
@@ -87,6 +97,7 @@ class RunView(Shown):
     calls: list[CallView]
     pages: list[SavedPage]
     components: list[SavedComponentView]
+    assets: list[SavedAssetView]
     agent: AgentView | None
     result: dict[str, Any] | None
     error: dict[str, Any] | None
@@ -215,6 +226,7 @@ async def show_run(tx: Tx, run: Any) -> RunView:
         calls=[_call_view(run.id, one) for one in calls],
         pages=[SavedPage.model_validate(page) for page in saved["pages"]],
         components=[SavedComponentView.model_validate(component) for component in saved["components"]],
+        assets=[SavedAssetView.model_validate(asset) for asset in saved["assets"]],
         agent=None if prompt is None else _agent_view(prompt),
         result=run.result,
         error=run.error,

@@ -62,6 +62,7 @@ async def test_a_run_waits_for_its_picture_and_is_told_where_it_is(world: World)
     async with asyncio.timeout(20):
         ended = await world.is_over(run_id)
     assert (ended.status, ended.result["text"]) == ("succeeded", "It is there.")
+    assert ended.result["assets"] == [{"asset": "hero.png", "version": 1}]
     told = world.model.results()["c1"]
     assert (told["saved"], told["asset_name"], told["import"]) == (True, "hero.png", "@assets/hero.png")
     assert (told["width_px"], told["height_px"], told["ratio"]) == (48, 32, 1.5)

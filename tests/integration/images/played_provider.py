@@ -29,7 +29,7 @@ def picture(colour: str = "red", size: tuple[int, int] = (48, 32), form: str = "
 def bomb() -> bytes:
     """A small file of very many pixels."""
     file = io.BytesIO()
-    Image.new("1", (20_000, 20_000)).save(file, "PNG")
+    Image.new("1", (8_000, 8_000)).save(file, "PNG")
     return file.getvalue()
 
 
