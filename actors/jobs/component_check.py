@@ -27,6 +27,7 @@ from pagegate.storage.screenshot_context import CaptureContext
 
 log = structlog.get_logger()
 
+CUT = "COMPONENT_IMPACT_CUT"
 PAGES_MAX = 12  # pages that one change is tried against
 PAGES_S_MAX = 30.0  # and how long that may take
 
@@ -42,12 +43,15 @@ class CheckedComponent:
 
 @dataclass(frozen=True)
 class UsingPage:
-    """A saved page that has the component in its closure, as it was checked. `pinned`: the version that it keeps."""
+    """A saved page that has the component in its closure. `pinned`: the version that it was checked with, and keeps.
+
+    `candidate`: as it was checked; None for one that is not to be tried.
+    """
 
     code: str
     version: int
     pinned: int
-    candidate: Candidate
+    candidate: Candidate | None
 
 
 @dataclass
@@ -72,7 +76,7 @@ class ComponentCheck:
         pages_max: int = PAGES_MAX,
     ) -> None:
         self._compiler = CandidateCompiler(artifacts, tickets, admission, backend_url, limits)
-        self._pages_max = pages_max
+        self.pages_max = pages_max
 
     async def run(self, job_id: int, candidate: Candidate) -> CheckedComponent:
         """Compile the component as an entry. Raises `TryLater` when that could not be done."""
@@ -83,8 +87,9 @@ class ComponentCheck:
     async def contract_of(self, job_id: int, base: Candidate) -> ComponentContract | None:
         """The contract of a version that was saved unchecked; None when it cannot be had now, or does not compile."""
         try:
-            compiled, _ = await self._compile(job_id, base, contract=True, background=True)
-        except TryLater:
+            async with asyncio.timeout(PAGES_S_MAX):
+                compiled, _ = await self._compile(job_id, base, contract=True, background=True)
+        except (TryLater, TimeoutError):
             return None
         return compiled.result.contract
 
@@ -99,27 +104,30 @@ class ComponentCheck:
         """Try saved pages against the candidate, until enough was seen or the Runtime has no time for it (V1)."""
         impact, loop = Impact(), asyncio.get_running_loop()
         ends_s, reason = loop.time() + PAGES_S_MAX, ""
-        for number, page in enumerate(pages):
-            if not reason and (number >= self._pages_max or loop.time() > ends_s):
-                reason = "COMPONENT_IMPACT_CUT"
-            if not reason:
-                try:
-                    impact.breaks[page.code] = await self._try_page(job_id, plan, old, new, page)
-                    continue
-                except TryLater as error:
-                    log.info("component.impact.not_tried", job_id=job_id, page=page.code, code=error.code)
-                    reason = error.code
+        for page in pages:
+            if page.candidate is None or reason:
+                impact.not_tried[page.code] = reason or CUT
+                continue
+            try:
+                async with asyncio.timeout_at(ends_s):
+                    impact.breaks[page.code] = await self._try_page(job_id, plan, old, new, page.candidate)
+                continue
+            except TryLater as error:
+                reason = error.code
+            except TimeoutError:
+                reason = CUT
+            log.info("component.mutation.impact.cut", job_id=job_id, page=page.code, code=reason)
             impact.not_tried[page.code] = reason
         return impact
 
     async def _try_page(
-        self, job_id: int, plan: ComponentPlan, old: ComponentContract | None, new: ComponentContract, page: UsingPage
+        self, job_id: int, plan: ComponentPlan, old: ComponentContract | None, new: ComponentContract, page: Candidate
     ) -> list[Break]:
-        compiled, _ = await self._compile(job_id, plan.in_page(page.candidate), uses_of=plan.entry, background=True)
+        compiled, _ = await self._compile(job_id, plan.in_page(page), uses_of=plan.entry, background=True)
         if compiled.result.ok:
             return breaks(old, new, compiled.result.uses)
         # What does not compile with the version that it keeps either is not this change's doing.
-        before, _ = await self._compile(job_id, page.candidate, background=True)
+        before, _ = await self._compile(job_id, page, background=True)
         known = {_key(error) for error in before.result.errors}
         return [_broken(error) for error in compiled.result.errors if _key(error) not in known]
 

@@ -7,11 +7,12 @@ version that they were checked with: nothing here refuses a change, it says what
 from collections.abc import Sequence
 from typing import Any
 
-from pagegate.actors.jobs.candidate import Material, saved_page
+from pagegate.actors.jobs.candidate import Candidate, Material, saved_page
 from pagegate.actors.jobs.component_check import Impact, UsingPage
 from pagegate.actors.jobs.component_contract import Change
 from pagegate.actors.jobs.used_by import UsedBy, find_used_by
 from pagegate.storage import pages
+from pagegate.storage.component_pins import PinningPage
 from pagegate.storage.engine import Tx
 
 _BREAKS_TOLD_MAX = 10  # of one page: more of the same helps nobody
@@ -28,18 +29,20 @@ _BROKEN = (
 _UNTRIED = " {count} more use it and were not tried."
 
 
-async def read_using(tx: Tx, material: Material, name: str) -> tuple[UsedBy, list[UsingPage]]:
-    """Who uses the component, and the pages among them as they were checked."""
-    project_id = material.project.id
-    used_by = await find_used_by(tx, project_id, name)
+async def read_using(tx: Tx, material: Material, name: str, pages_max: int) -> tuple[UsedBy, list[UsingPage]]:
+    """Who uses the component; the first `pages_max` pages among them as they were checked."""
+    used_by = await find_used_by(tx, material.project.id, name)
     using = []
-    for one in used_by.pages:
-        page = await pages.find_page_by_code(tx, project_id, one.code)
-        version = await pages.find_version(tx, page.id, one.version) if page is not None else None
-        if page is not None and version is not None:
-            candidate = await saved_page(tx, material, page, version)
-            using.append(UsingPage(one.code, one.version, one.component_version, candidate))
+    for number, one in enumerate(used_by.pages):
+        candidate = await _as_checked(tx, material, one) if number < pages_max else None
+        using.append(UsingPage(one.code, one.version, one.component_version, candidate))
     return used_by, using
+
+
+async def _as_checked(tx: Tx, material: Material, one: PinningPage) -> Candidate | None:
+    page = await pages.find_page_by_code(tx, material.project.id, one.code)
+    version = await pages.find_version(tx, page.id, one.version) if page is not None else None
+    return None if page is None or version is None else await saved_page(tx, material, page, version)
 
 
 def told_impact(using: Sequence[UsingPage], components: Sequence[str], impact: Impact) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class ComponentMutation:
     async def _find_out(self, job: ClaimedJob, plan: ComponentPlan, contract: ComponentContract) -> _Known:
         """What changes, and what that does to whoever uses the component; a deleted one of its name counts too."""
         async with self._db.read() as tx:
-            used_by, using = await read_using(tx, plan.material, plan.name)
+            used_by, using = await read_using(tx, plan.material, plan.name, self._check.pages_max)
         old = plan.base_contract
         if old is None and plan.base is not None:
             old = await self._check.contract_of(job.id, plan.candidate(plan.base.source))

@@ -6,6 +6,8 @@ const TYPE_CHARS_MAX = 120
 const WRAPPERS = new Set(['memo', 'forwardRef', 'observer'])
 const COMPONENT_TYPES = new Set(['FC', 'FunctionComponent', 'VFC', 'SFC'])
 const DEPTH_MAX = 30
+/** How many members and types are read: types may name each other, and again. */
+const STEPS_MAX = 5000
 
 /** The contract as `readContract` wants it, or `{error}` for a default export that is no component. */
 export function reactContract(source, { program }) {
@@ -35,6 +37,7 @@ class Reader {
   #declared = new Map()
   #types = new Map()
   #program
+  #steps = 0
 
   constructor(source, program) {
     this.#source = source
@@ -126,7 +129,7 @@ class Reader {
   }
 
   #readType(type, depth = 0) {
-    if (depth > DEPTH_MAX) return void (this.open = true)
+    if (depth > DEPTH_MAX || this.#steps++ > STEPS_MAX) return void (this.open = true)
     switch (type.type) {
       case 'TSTypeLiteral':
         return this.#readMembers(type.members)
@@ -153,7 +156,7 @@ class Reader {
   }
 
   #readDeclared(declared, depth) {
-    if (!declared) return void (this.open = true)
+    if (!declared || depth > DEPTH_MAX || this.#steps++ > STEPS_MAX) return void (this.open = true)
     if (declared.type === 'TSTypeAliasDeclaration') return this.#readType(declared.typeAnnotation, depth + 1)
     for (const { expression } of declared.extends ?? []) this.#readDeclared(this.#types.get(expression.name), depth + 1)
     this.#readMembers(declared.body.body)
@@ -161,6 +164,7 @@ class Reader {
 
   #readMembers(members) {
     for (const member of members) {
+      if (this.#steps++ > STEPS_MAX) return void (this.open = true)
       const name = member.key?.name ?? member.key?.value
       if (!/^TS(?:Property|Method)Signature$/.test(member.type) || member.computed || name === undefined) this.open = true
       else {

@@ -44,9 +44,13 @@ function readOptions(content, found) {
 
 const keyOf = ({ key, computed }) => (computed ? null : (key?.name ?? key?.value ?? null))
 
+/** How far names are followed through constants: one may name another, and they may name each other. */
+const STEPS_MAX = 1000
+
 /** Reads what an expression names; each answers false when it names more than can be seen. */
 class Names {
   #constants = new Map()
+  #steps = 0
 
   constructor(program) {
     for (const node of program.body) {
@@ -57,7 +61,7 @@ class Names {
   }
 
   #plain(node, depth = 0) {
-    if (!node || depth > 20) return node
+    if (!node || depth > 20 || this.#steps++ > STEPS_MAX) return null
     if (/^TS(?:As|Satisfies|NonNull)Expression$|^ParenthesizedExpression$/.test(node.type)) return this.#plain(node.expression, depth + 1)
     if (node.type === 'Identifier' && this.#constants.has(node.name)) return this.#plain(this.#constants.get(node.name), depth + 1)
     return node

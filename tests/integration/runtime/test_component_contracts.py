@@ -180,6 +180,32 @@ def test_a_circle_of_components_is_told_with_its_way(compiler: Compiler) -> None
     assert (error["code"], error["line"]) == ("COMPONENT_CYCLE", 2)
 
 
+WIDE = "\n".join(f"type T{n} = T{n + 1} & T{n + 1}" for n in range(40)) + "\ntype T40 = { a: string }\n"
+HOSTILE = {
+    "constants that name each other": (
+        TILE,
+        sfc("const a = { ...b }\nconst b = { ...a }\nexport default { props: a }", setup=""),
+    ),
+    "types that name each other": (
+        CARD,
+        "interface A extends B {}\ninterface B extends A {}\nexport default (p: A) => <p/>",
+    ),
+    "types that double": (CARD, WIDE + "export default (p: T0) => <p/>"),
+    "more props than anybody gives": (TILE, sfc(f"defineProps({[f'p{n}' for n in range(5000)]})", setup=" setup")),
+    "a name without an end": (TILE, sfc(f"defineProps(['{'p' * 5000}', 'a'])", setup=" setup")),
+}
+
+
+@pytest.mark.parametrize(("path", "source"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_contract_that_cannot_be_read_to_its_end_is_open_and_small(
+    compiler: Compiler, path: str, source: str
+) -> None:
+    told = contract(compiler, source, path)
+    assert told["open"]["props"] is True
+    assert len(told["props"]) <= 200
+    assert all(len(prop["name"]) <= 100 for prop in told["props"])
+
+
 def test_every_use_of_a_component_is_told_with_its_place(compiler: Compiler) -> None:
     page = sfc(
         "import Tile from '@components/Tile.vue'\nconst all = {}",
