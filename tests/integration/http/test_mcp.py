@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 
 from pagegate.http.backend import mcp_server  # noqa: F401  imported once, and in no test's time
 from pagegate.storage import jobs, lease, runs, schema
-from pagegate.storage.jobs import PAGE_MUTATION
+from pagegate.storage.jobs import COMPONENT_MUTATION, PAGE_MUTATION
 from pagegate.storage.objects import picture_key, sha256_of
 from tests.integration.http.conftest import LIMITS, Person, World
 from tests.integration.http.test_gate import SOURCE
@@ -44,9 +44,9 @@ async def speaking(person: Person, path: str, *, base: str | None = None, mode: 
         yield client
 
 
-async def job_of(world: World, number: int = 0) -> Any:
+async def job_of(world: World, number: int = 0, kind: str = PAGE_MUTATION) -> Any:
     """The job of this number, as soon as there is one."""
-    table = schema.ai_page_mutation_jobs
+    table = schema.metadata.tables[kind]
     async with asyncio.timeout(10):
         while True:
             async with world.db.read() as tx:
@@ -56,14 +56,15 @@ async def job_of(world: World, number: int = 0) -> Any:
             await asyncio.sleep(0.01)
 
 
-async def end_job(world: World, number: int = 0, end: Any = "finish", **result: Any) -> int:
+async def end_job(world: World, number: int = 0, end: Any = "finish", kind: str = PAGE_MUTATION, **result: Any) -> int:
     """End a job as a worker would; the id of its run."""
-    job, table = await job_of(world, number), schema.ai_page_mutation_jobs
+    job, table = await job_of(world, number, kind), schema.metadata.tables[kind]
     async with world.db.write() as tx:
         leased = {"status": "running", "worker_id": "w", "attempt": 1, "lease_expires_at": tx.now + 60_000}
         await tx.execute(update(table).where(table.c.id == job.id).values(**leased))
-        told = {"page_code": job.page_code, "status": "passed", "version": 1, **result}
-        await jobs.finish_job(tx, lease.Lease(PAGE_MUTATION, job.id, "w", 1, 0), end, result=told)
+        subject = jobs.SUBJECTS[kind]
+        told = {subject: job._mapping[subject], "status": "passed", "version": 1, **result}
+        await jobs.finish_job(tx, lease.Lease(kind, job.id, "w", 1, 0), end, result=told)
     world.parts.feed.publish(job.run_id)
     return int(job.run_id)
 
@@ -121,6 +122,33 @@ async def test_a_long_check_is_answered_with_a_handle_and_goes_on(world: World) 
     assert "picture_key" not in said(verdict)
     (picture,) = [one for one in verdict.content if one.type == "image"]
     assert (base64.b64decode(picture.data), picture.mime_type) == (b"PNG", "image/png")
+
+
+async def test_a_component_is_submitted_waited_for_and_asked_about_like_a_page(world: World) -> None:
+    tile = {"name": "Tile.vue", "source": "<template><p>tile</p></template>"}
+    async with (
+        world.another_door(limits=replace(LIMITS, mcp_wait_s=0.2)) as base,
+        speaking(world.editor, world.project, base=base) as client,
+    ):
+        waiting = said(await client.call_tool("create_component", tile))
+        assert (waiting["status"], waiting["component_name"]) == ("pending", "Tile.vue")
+        assert "component 'Tile.vue'" in waiting["next"]
+        handle = {"component": "Tile.vue", "run_id": waiting["run_id"]}
+        assert said(await client.call_tool("get_verdict", handle))["status"] == "pending"
+        await end_job(world, kind=COMPONENT_MUTATION, contract={"props": []})
+        verdict = said(await client.call_tool("get_verdict", handle))
+        assert (verdict["status"], verdict["version"], verdict["contract"]) == ("passed", 1, {"props": []})
+
+        missing = await client.call_tool("get_verdict", {"component": "Tile.vue"})
+        assert (missing.is_error, said(missing)["error"]) == (True, "COMPONENT_NOT_FOUND")
+        await world.editor.put(f"{world.project}/components/Tile.vue", {"source": tile["source"]})
+        saved = said(await client.call_tool("get_verdict", {"component": "Tile.vue"}))
+        assert (saved["status"], saved["source"], saved["contract"]) == ("unchecked", tile["source"], None)
+        for wrong in ({}, {"page": "a", "component": "Tile.vue"}):
+            refused = await client.call_tool("get_verdict", wrong)
+            assert (refused.is_error, said(refused)["error"]) == (True, "REQUEST_INVALID")
+        bad = await client.call_tool("create_component", {**tile, "name": "tile.vue"})
+        assert (bad.is_error, said(bad)["error"]) == (True, "COMPONENT_NAME_INVALID")
 
 
 async def test_a_refused_page_is_an_answer_and_no_error_of_the_tool(world: World) -> None:
