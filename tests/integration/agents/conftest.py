@@ -234,22 +234,25 @@ class World:
             assert prompt is not None
             return await sessions.list_messages(tx, prompt.session_id)
 
-    async def end_jobs(self, run_id: int, *ends: str, result: dict[str, Any] | None = None) -> list[int]:
-        """End the pending jobs of a run, newest first, each by one of `ends` (default: all succeed)."""
-        table = schema.ai_page_mutation_jobs
+    async def end_jobs(
+        self, run_id: int, *ends: str, result: dict[str, Any] | None = None, kind: str = PAGE_MUTATION
+    ) -> list[int]:
+        """End the run's pending jobs of a kind, newest first, each by one of `ends` (default: all succeed)."""
+        table, name = schema.metadata.tables[kind], jobs.SUBJECTS[kind]
         async with self.db.read() as tx:
-            pending = select(table.c.id, table.c.page_code).where(table.c.run_id == run_id, table.c.status == "pending")
+            subject = table.c[name].label("subject")
+            pending = select(table.c.id, subject).where(table.c.run_id == run_id, table.c.status == "pending")
             rows = (await tx.execute(pending.order_by(table.c.id.desc()))).all()
         for number, row in enumerate(rows):
             end: Any = ends[number] if number < len(ends) else "finish"
             async with self.db.write() as tx:
                 leased = {"status": "running", "worker_id": "w", "attempt": 1, "lease_expires_at": tx.now + 60_000}
                 await tx.execute(update(table).where(table.c.id == row.id).values(**leased))
-                held = lease.Lease(PAGE_MUTATION, row.id, "w", 1, 0)
-                told = {"page_code": row.page_code, "status": "passed", "version": 1}
+                held = lease.Lease(kind, row.id, "w", 1, 0)
+                told = {name: row.subject, "status": "passed", "version": 1}
                 if end == "fail":
                     told = {
-                        "page_code": row.page_code,
+                        name: row.subject,
                         "status": "failed",
                         "code": "PAGE_VALIDATION_FAILED",
                         "next": "Repair it.",

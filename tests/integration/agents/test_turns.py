@@ -10,6 +10,7 @@ from sqlalchemy import update
 from pagegate.actors.agents.external_tasks import BatchesMayBeReady
 from pagegate.actors.agents.runs import RunLimits
 from pagegate.storage import external, runs, schema
+from pagegate.storage.jobs import COMPONENT_MUTATION, PAGE_MUTATION
 from tests.integration.agents.conftest import SOURCE, Played, Replica, World, call, create
 
 HELLO = [create("c1", "one"), create("c2", "two")]
@@ -43,6 +44,27 @@ async def test_several_pages_in_one_step_come_back_together_and_the_run_ends(wor
         "model.text",
         "run.finished",
     ]
+
+
+async def test_a_component_and_its_page_in_one_step_come_back_together(worlds: World) -> None:
+    tile = call("t1", "create_component", json.dumps({"name": "Tile.vue", "source": SOURCE}))
+    bad = call("t2", "create_component", json.dumps({"name": "tile.vue", "source": SOURCE}))
+    worlds.model.speak = Played.steps([tile, bad, create("c1", "one")], ["done"])
+    replica = worlds.start()
+    run_id = await worlds.ask(replica)
+    await worlds.step(run_id, 1)
+    assert [made.job_kind for made in await worlds.calls(run_id)] == [COMPONENT_MUTATION, PAGE_MUTATION]
+    await worlds.end_jobs(run_id, kind=COMPONENT_MUTATION)
+    assert (await worlds.run(run_id)).status == "waiting_external"
+    await worlds.end_jobs(run_id)
+    replica.side.external.tell(BatchesMayBeReady())
+    ended = await worlds.is_over(run_id)
+    assert ended.result["components"] == [{"component": "Tile.vue", "version": 1}]
+    assert ended.result["pages"] == [{"page": "one", "version": 1}]
+    results = worlds.model.results()
+    assert (results["t1"]["saved"], results["t1"]["component_name"]) == (True, "Tile.vue")
+    assert results["c1"]["saved"] is True
+    assert "PascalCase" in results["t2"]
 
 
 async def test_while_it_waits_a_run_holds_nothing_in_its_process(world: World) -> None:
