@@ -4,9 +4,11 @@ Owns the way every request is wrapped: a request id, a log line, numbers, one sh
 respond; nothing is decided here. On shutdown the streams end at once and requests in hand are finished.
 """
 
+import asyncio
 import re
 import time
 import uuid
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -55,9 +57,9 @@ _QUIET = ("/healthz", "/readyz", "/metrics", "/internal/")  # asked for every fe
 
 
 @about.route("GET", "/openapi.json", access="public", answer=Bytes("application/json", "OpenAPI 3.1."))
-async def get_openapi(call: Call[Nothing, Nothing]) -> web.StreamResponse:
+async def get_openapi(_: Call[Nothing, Nothing]) -> web.StreamResponse:
     """This description."""
-    return web.json_response(call.request.app[_DOCUMENT])
+    return web.json_response(await asyncio.to_thread(_document))
 
 
 @about.route("GET", "/.well-known/jwks.json", access="public", answer=Bytes("application/json", "A JSON Web Key Set."))
@@ -65,8 +67,6 @@ async def get_jwks(call: Call[Nothing, Nothing]) -> web.StreamResponse:
     """The keys that tickets are verified by."""
     return web.json_response(call.parts.tickets.jwks(), headers={"Cache-Control": "public, max-age=60"})
 
-
-_DOCUMENT = web.AppKey("pagegate_openapi", dict[str, Any])
 
 NOUNS = (
     users,
@@ -106,7 +106,6 @@ def make_app(parts: BackendParts) -> web.Application:
     routes = all_routes()
     app = web.Application(middlewares=[HttpMetrics(parts.registry).middleware(), _wrap])
     app[PARTS] = parts
-    app[_DOCUMENT] = describe(routes, _version())
     for route in routes:
         app.router.add_route(route.method, route.path, _handler(route, parts))
     streams = Gauge("pagegate_http_streams", "Event streams that are open now.", registry=parts.registry)
@@ -172,6 +171,12 @@ async def _mark_started(request: web.Request, answer: web.StreamResponse) -> Non
 async def _end_streams(app: web.Application) -> None:
     app[PARTS].feed.close()
     app[PARTS].screenshot_feed.close()
+
+
+@cache
+def _document() -> dict[str, Any]:
+    """Made when somebody first asks for it: that costs more than all the rest of a start."""
+    return describe(all_routes(), _version())
 
 
 def _version() -> str:
