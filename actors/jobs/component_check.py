@@ -33,7 +33,7 @@ PAGES_S_MAX = 30.0  # and how long that may take
 
 
 @dataclass
-class CheckedComponent:
+class JudgedComponent:
     """`contract` None: the component was refused. `context`: what the verdict depends on."""
 
     verdict: Verdict
@@ -78,11 +78,13 @@ class ComponentCheck:
         self._compiler = CandidateCompiler(artifacts, tickets, admission, backend_url, limits)
         self.pages_max = pages_max
 
-    async def run(self, job_id: int, candidate: Candidate) -> CheckedComponent:
+    async def run(self, job_id: int, candidate: Candidate) -> JudgedComponent:
         """Compile the component as an entry. Raises `TryLater` when that could not be done."""
         compiled, context = await self._compile(job_id, candidate, contract=True)
+        if compiled.result.ok and compiled.result.contract is None:
+            raise TryLater("RUNTIME_ANSWER_UNREADABLE", "the Runtime is of a version that knows no contracts")
         verdict = judge_compile(compiled.result, reworded)
-        return CheckedComponent(verdict, context, compiled.result.contract if compiled.result.ok else None)
+        return JudgedComponent(verdict, context, compiled.result.contract if compiled.result.ok else None)
 
     async def contract_of(self, job_id: int, base: Candidate) -> ComponentContract | None:
         """The contract of a version that was saved unchecked; None when it cannot be had now, or does not compile."""

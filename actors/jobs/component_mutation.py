@@ -15,7 +15,7 @@ import structlog
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.submissions import refuse_cut
 from pagegate.actors.jobs.call_job import CallTeller, Refused, about_of, ending
-from pagegate.actors.jobs.component_check import CheckedComponent, ComponentCheck, Impact, UsingPage
+from pagegate.actors.jobs.component_check import ComponentCheck, Impact, JudgedComponent, UsingPage
 from pagegate.actors.jobs.component_contract import Change, contract_changes
 from pagegate.actors.jobs.component_impact import next_step, read_using, summary, told_impact
 from pagegate.actors.jobs.component_plan import ComponentPlan, name_taken, plan_component, stale_base
@@ -114,16 +114,14 @@ class ComponentMutation:
         changes = contract_changes(old, contract) if old is not None else []
         return _Known(contract, changes, using, used_by.components, impact)
 
-    async def _refuse(self, tx: Tx, job: ClaimedJob, plan: ComponentPlan, checked: CheckedComponent) -> End:
+    async def _refuse(self, tx: Tx, job: ClaimedJob, plan: ComponentPlan, checked: JudgedComponent) -> End:
         said = checked.verdict.summary()
         verdict = checked.verdict.model_dump(exclude_none=True)
         result = {**verdict, **plan.about, "summary": said, "code": REFUSED, "next": _REPAIR}
         await self._memory.keep(tx, job.row.project_id, checked, result)
         return End("fail", result=result, error={"code": REFUSED, "message": said, "hint": _REPAIR})
 
-    async def _save(
-        self, tx: Tx, job: ClaimedJob, plan: ComponentPlan, checked: CheckedComponent, found: _Known
-    ) -> End:
+    async def _save(self, tx: Tx, job: ClaimedJob, plan: ComponentPlan, checked: JudgedComponent, found: _Known) -> End:
         contract = found.contract.model_dump()
         version = components.CheckedComponent(plan.source, contract, job.id, job.row.user_id)
         try:
@@ -143,7 +141,7 @@ class ComponentMutation:
         return End("finish", result=_told(plan, checked, found, number))
 
 
-def _told(plan: ComponentPlan, checked: CheckedComponent, found: _Known, number: int) -> dict[str, Any]:
+def _told(plan: ComponentPlan, checked: JudgedComponent, found: _Known, number: int) -> dict[str, Any]:
     """What the agent is told: what was saved, what changed, who is affected, and what to do next (A11)."""
     return {
         **checked.verdict.model_dump(exclude_none=True),

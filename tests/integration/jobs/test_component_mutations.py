@@ -23,6 +23,7 @@ from pagegate.actors.jobs.component_check import ComponentCheck
 from pagegate.actors.jobs.component_mutation import ComponentMutation
 from pagegate.actors.kernel import ask, stop
 from pagegate.actors.queues.control import CancelOneJob, JobControl, RetryLimits
+from pagegate.actors.queues.kinds import TryLater
 from pagegate.actors.queues.queue import Drain, JobQueue, JobsSubmitted
 from pagegate.actors.queues.worker import JobWorker
 from pagegate.actors.queues.worker_state import LeaseTimes
@@ -67,6 +68,7 @@ class Runtimes:
     asked: list[tuple[str, bool]] = field(default_factory=list)  # the entry, and whether behind the checks
     kept: set[str] = field(default_factory=set)
     hangs: asyncio.Event = field(default_factory=asyncio.Event)
+    is_old: bool = False  # of a version that knows no contracts
 
     async def compile(self, url: str, request: CompileRequest, *, timeout_s: float) -> CompileResult:
         manifest = await self.artifacts.get_manifest(request.artifact_id)
@@ -86,7 +88,8 @@ class Runtimes:
             return CompileResult(ok=False, errors=told["errors"], runtime_build="build")
         self.kept.add(request.task_id)
         kept = CompileOutput(output_id=request.task_id, navigation_url="", vendor_url="", size_bytes=1)
-        return CompileResult(ok=True, output=kept, runtime_build="build", **told["result"])
+        said = {} if self.is_old else told["result"]
+        return CompileResult(ok=True, output=kept, runtime_build="build", **said)
 
     async def light(self, *_: Any, **__: Any) -> Any:
         raise AssertionError("nothing is measured here")
@@ -395,6 +398,14 @@ async def test_a_runtime_that_is_away_costs_retries_and_says_nothing_about_the_s
     assert [(one["code"], one["component_name"], one["attempt"]) for one in told] == [
         ("RUNTIME_UNREACHABLE", "Tile.vue", 1)
     ]
+
+
+async def test_a_runtime_that_knows_no_contracts_yet_is_infrastructure(lane: Lane) -> None:
+    job = await lane.claimed(CREATE)
+    lane.runtimes.is_old = True
+    with pytest.raises(TryLater, match="RUNTIME_ANSWER_UNREADABLE"):
+        await lane.kind.execute(job)
+    assert lane.runtimes.kept == set()
 
 
 # --- a bad moment ---------------------------------------------------------------------------------------------------
