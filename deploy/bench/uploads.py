@@ -83,11 +83,17 @@ class OwnBackend:
         return web.Response(status=202)
 
     async def _offer(self) -> BuildOffer:
+        offer = asyncio.ensure_future(self._offers.get())
+        end = asyncio.ensure_future(self._process.wait())
         try:
-            async with asyncio.timeout(_WAIT_S):
-                return await self._offers.get()
-        except TimeoutError:
-            raise UploadsFailed("the Backend offered no build") from None
+            await asyncio.wait({offer, end}, timeout=_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            if not offer.done():
+                why = f"ended with {self._process.returncode}" if end.done() else "offered no build"
+                raise UploadsFailed(f"the Backend {why}")
+            return offer.result()
+        finally:
+            for task in (offer, end):
+                task.cancel()
 
     async def _end(self) -> None:
         if not hasattr(self, "_process") or self._process.returncode is not None:
