@@ -22,7 +22,10 @@ export function vueContract(source, task) {
   }
   if (descriptor.template?.ast) readTemplate(descriptor.template.ast, found)
   const script = `${descriptor.script?.content ?? ''}${descriptor.scriptSetup?.content ?? ''}`
-  if (/\$slots\b|\buseSlots\s*\(|\bslots\b\s*[.[]/.test(source.text)) found.open.slots = true
+  readSlotsUsed(descriptor.template?.content ?? '', /\$slots\b/g, found)
+  readSlotsUsed(script, /\$?\bslots\b/g, found)
+  if (/\buseSlots\s*\(/.test(script) && !/\bslots\s*=\s*useSlots\b/.test(script)) found.open.slots = true
+  readEmitted(script, found)
   if (/\.emit\s*\(\s*[^'"\s]|\bemits\s*:\s*[^[{\s]/.test(script)) found.open.events = true
   return found
 }
@@ -155,6 +158,17 @@ function readSlot(node, found) {
   const named = node.props.find((p) => p.type === 6 && p.name === 'name')
   if (bound?.arg) return void (found.open.slots = true)
   found.slots.add(named?.value?.content || 'default')
+}
+
+/** `$slots.head` names a slot; whatever else is done with all of them leaves open which there are. */
+function readSlotsUsed(text, pattern, found) {
+  for (const { index, 0: word } of text.matchAll(pattern)) {
+    const after = text.slice(index + word.length, index + word.length + 200)
+    const named = /^\s*\??\.\s*([A-Za-z_]\w*)/.exec(after)
+    const declared = /^\s*(?:=\s*useSlots\s*\(|[,}])/.test(after)
+    if (named) found.slots.add(named[1])
+    else if (!declared) found.open.slots = true
+  }
 }
 
 function readEmitted(text, found) {

@@ -77,10 +77,26 @@ def test_events_and_slots_of_a_vue_component(compiler: Compiler) -> None:
     assert [prop["type"] for prop in told["props"] if prop["name"] == "a"] == ["String"]
 
 
+def test_slots_that_are_asked_for_by_name_are_named(compiler: Compiler) -> None:
+    script = "import { useSlots } from 'vue'\nconst slots = useSlots()\nconst has = slots.foot"
+    told = contract(compiler, sfc(script, '<p v-if="$slots.head">time slots</p><slot v-if="$slots.default"/>'))
+    assert (told["slots"], told["open"]["slots"]) == (["default", "foot", "head"], False)
+
+
+def test_events_that_only_the_script_of_an_options_component_sends(compiler: Compiler) -> None:
+    told = contract(compiler, sfc("export default { methods: { go() { this.$emit('gone', 1) } } }", setup=""))
+    assert told["events"] == ["gone"]
+
+
 OPEN = {
     "props from elsewhere": (sfc("import { shared } from './Shared.vue'\ndefineProps(shared)"), "props"),
     "a slot named at run time": (sfc("defineProps<{ at: string }>()", '<slot :name="at"/>'), "slots"),
-    "slots in the script": (sfc("import { useSlots } from 'vue'\nconst s = useSlots()"), "slots"),
+    "all slots, handed on": (sfc("", '<p v-for="(_, name) in $slots" :key="name"/>'), "slots"),
+    "slots under another name": (sfc("import { useSlots } from 'vue'\nconst given = useSlots()"), "slots"),
+    "all slots, in the script": (
+        sfc("import { useSlots } from 'vue'\nconst slots = useSlots()\nconst all = Object.keys(slots)"),
+        "slots",
+    ),
     "mixins": (sfc("export default { mixins: [window.mixin] }", setup=""), "props"),
 }
 
