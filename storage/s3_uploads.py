@@ -57,6 +57,7 @@ class OpenUploads:
 
     def __init__(self, bucket_url: str, region: str, keys: Keys | None, timeout_s: float) -> None:
         self._url, self._region, self._keys, self._timeout_s = bucket_url.rstrip("/"), region, keys, timeout_s
+        self._told = False
 
     def abort_older(self, prefix: str, before: datetime) -> int:
         """Abort what was begun below `prefix` before that moment; answers how many."""
@@ -65,11 +66,9 @@ class OpenUploads:
         try:
             old = [upload for upload in self._list(prefix) if upload.begun_at < before]
         except urllib.error.HTTPError as error:
-            log.warning("object_store.uploads_hidden", status=error.code)
-            return 0
+            return self._cannot(f"the server answered {error.code}")
         except (ElementTree.ParseError, ValueError):
-            log.warning("object_store.uploads_hidden", reason="the answer is of another shape")
-            return 0
+            return self._cannot("the answer is of another shape")
         for upload in old:
             try:
                 self._ask("DELETE", f"/{quote(upload.key)}", {"uploadId": upload.upload_id})
@@ -77,6 +76,13 @@ class OpenUploads:
                 if error.code != 404:  # another replica was quicker
                     raise
         return len(old)
+
+    def _cannot(self, reason: str) -> int:
+        """Said once: it is asked every minute."""
+        if not self._told:
+            self._told = True
+            log.warning("object_store.uploads_hidden", reason=reason, hint="Let the bucket abort unfinished uploads.")
+        return 0
 
     def _list(self, prefix: str) -> Iterator[_Upload]:
         after: dict[str, str] = {}
