@@ -33,11 +33,12 @@ class ComponentVersion:
 
 @dataclass(frozen=True)
 class ComponentEntry:
-    """A component in a list, without its source."""
+    """A component in a list, without its source. `checked`: its current version came through the gate."""
 
     name: str
     version: int
     size_bytes: int
+    checked: bool
     updated_at_ms: int
 
 
@@ -156,7 +157,10 @@ async def put_component(tx: Tx, project_id: int, name: str, source: str, user_id
 async def list_components(tx: Tx, project_id: int) -> list[ComponentEntry]:
     """The components of a project, by name."""
     rows = await tx.execute(_current().where(components.c.project_id == project_id).order_by(components.c.name))
-    return [ComponentEntry(row.name, row.number, len(row.source.encode()), row.created_at_ms) for row in rows]
+    return [
+        ComponentEntry(row.name, row.number, len(row.source.encode()), row.contract is not None, row.created_at_ms)
+        for row in rows
+    ]
 
 
 async def list_current_components(tx: Tx, project_id: int) -> list[ComponentVersion]:

@@ -70,6 +70,7 @@ class ComponentEntryView(Shown):
     name: str
     version: int
     size_bytes: int
+    checked: bool = Field(description="False for a version that was put here without a check.")
     updated_at_ms: TimeMs
 
 
