@@ -211,6 +211,18 @@ async def test_a_provider_that_is_silent_is_given_up_in_time(studio: Studio) -> 
     await asyncio.wait_for(studio.api.left.wait(), 5)
 
 
+async def test_a_provider_that_cannot_be_reached_made_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    async with opened(sqlite_url, tmp_path) as studio:
+        studio.api.base_url, right = "http://127.0.0.1:1/v1", studio.api.base_url
+        await studio.add_credential(image_keys_honoured=False)
+        (job_id,) = (await studio.submit()).job_ids
+        assert (await studio.postpone()).code == "IMAGE_PROVIDER_UNAVAILABLE"
+        assert (await studio.job(job_id)).sent_to is None
+        studio.api.base_url = right
+        await studio.add_credential("another", image_keys_honoured=False)
+        assert isinstance(await studio.work(), End)
+
+
 # --- charged once ---------------------------------------------------------------------------------------------------
 
 
