@@ -123,6 +123,15 @@ async def find_version_of_step(tx: Tx, batch_id: int, name: str, position: int) 
     return (await tx.execute(earlier)).scalar()
 
 
+async def list_refused_of_step(tx: Tx, batch_id: int, position: int) -> list[str]:
+    """The components whose earlier calls of the same step came to nothing, by name."""
+    jobs = component_mutation_jobs
+    refused = select(jobs.c.component_name).where(
+        jobs.c.batch_id == batch_id, jobs.c.position < position, jobs.c.status.in_(("failed", "cancelled"))
+    )
+    return sorted(set((await tx.execute(refused)).scalars()))
+
+
 async def put_component(tx: Tx, project_id: int, name: str, source: str, user_id: int) -> tuple[ComponentVersion, bool]:
     """Save a source, unchecked, as the component's next version; the same source again adds none: (current, added)."""
     now_ms = await tx.now_ms()

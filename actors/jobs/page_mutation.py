@@ -6,7 +6,7 @@ through the job's end the external task (A2, A3, Q7, R8, S5). What the page woul
 transaction, and a version's `job_id` is unique.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -21,7 +21,7 @@ from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScree
 from pagegate.actors.jobs.verdict import Verdict
 from pagegate.actors.jobs.verdict_memory import VerdictMemory
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
-from pagegate.storage import jobs, pages
+from pagegate.storage import components, jobs, pages
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.objects import Objects
@@ -31,6 +31,10 @@ from pagegate.storage.screenshot_pictures import HeldPicture
 log = structlog.get_logger()
 
 _REPAIR = "Repair the findings of severity error in the source and submit the whole page again; nothing was saved."
+_REPAIR_FIRST = (
+    "The component {name}, called before this page in the same step, was not saved. Repair that one first, as its own "
+    "result says; then send this page again as it is. Nothing was saved."
+)
 _SAVED = "The page is saved; nothing needs to be done."
 _SAVED_WITH_WARNINGS = "The page is saved. Look at its findings; repair what was not meant with apply_page_edits."
 _SAVED_UNSEEN = "The page is saved, but nobody has looked at it: check it again when rendering is available."
@@ -44,6 +48,13 @@ def decide(verdict: Verdict, skip_visual_verification: bool) -> Refused | TryLat
         message = f"the page could not be looked at ({verdict.unavailable_code})"
         return TryLater("RENDER_SERVICE_UNAVAILABLE", message, result=told(verdict, next=_SAVED_UNSEEN))
     return Refused("PAGE_VALIDATION_FAILED", verdict.summary(), _REPAIR)
+
+
+def repair_first(verdict: Verdict, refused: Sequence[str]) -> str | None:
+    """What to do about a page that misses a component of its own step, which was refused (A11). Pure."""
+    missing = [finding.message for finding in verdict.findings if finding.code == "PAGE_IMPORT_NOT_FOUND"]
+    named = (name for name in refused if any(f"components/{name}" in message for message in missing))
+    return next((_REPAIR_FIRST.format(name=name) for name in named), None)
 
 
 def told(verdict: Verdict, **more: Any) -> dict[str, Any]:
@@ -122,9 +133,11 @@ class PageMutation:
         self, tx: Tx, job: ClaimedJob, refusal: Refused, plan: Plan, checked: Checked, held: HeldPicture | None
     ) -> End:
         picture = {"picture_key": await self._pictures.keep_refused(tx, held)}
-        result = told(checked.verdict, code=refusal.code, next=refusal.hint, **_of(plan, checked), **picture)
+        refused = await components.list_refused_of_step(tx, job.row.batch_id, job.row.position)
+        hint = repair_first(checked.verdict, refused) or refusal.hint
+        result = told(checked.verdict, code=refusal.code, next=hint, **_of(plan, checked), **picture)
         await self._memory.keep(tx, job.row.project_id, checked, result)
-        return End("fail", result=result, error=refusal.error)
+        return End("fail", result=result, error={**refusal.error, "hint": hint})
 
     async def _save(self, tx: Tx, job: ClaimedJob, plan: Plan, checked: Checked, held: HeldPicture | None) -> End:
         watch = Stopwatch()

@@ -69,6 +69,22 @@ async def test_an_edit_with_other_line_ends_is_applied_once_and_one_that_breaks_
     assert saved["source"] == SOURCE.replace("sold = 3", "sold = 4"), "its own line ends stay"
 
 
+async def test_a_page_whose_component_was_refused_in_the_same_step_is_told_to_wait_for_its_repair(api: Api) -> None:
+    project_id = await new_project(api, "refused")
+    step = [
+        {"call_id": "tile", "tool": "create_component", "arguments": {"name": "Tile.vue", "source": TILE + "</p>"}},
+        {"call_id": "page", "tool": "create_project_page", "arguments": {"title": "Costs", "source": USING}},
+    ]
+    run_id = await send_calls(api, project_id, step, key="refused")
+    async with asyncio.timeout(120):
+        async for _ in api.events(run_id):
+            pass
+    component, page = [call["result"] for call in (await api.call("GET", f"/runs/{run_id}"))["calls"]]
+    assert (component["code"], page["code"]) == ("COMPONENT_VALIDATION_FAILED", "PAGE_VALIDATION_FAILED")
+    assert "Tile.vue" in page["next"]
+    assert "send this page again as it is" in page["next"]
+
+
 TILE = """<script setup lang="ts">
 defineProps<{ label: string; unit?: string }>()
 </script>
@@ -124,11 +140,13 @@ async def test_a_component_and_the_page_that_uses_it_go_through_in_one_step_and_
         ("COMPONENT_PROP_REMOVED", 4),
         ("COMPONENT_PROP_REQUIRED", 4),
     ]
+    (entry,) = (await api.call("GET", f"/projects/{project_id}/components"))["components"]
+    assert (entry["version"], entry["checked"]) == (2, True)
     shown = await api.call("GET", f"/projects/{project_id}/components/Tile.vue")
     assert (shown["number"], shown["versions"], shown["contract"]) == (2, [1, 2], told["contract"])
     assert shown["used_by"] == {"pages": [{"code": "costs", "version": 1, "component_version": 1}], "components": []}
 
     lanes = {lane["lane"]: lane for lane in (await api.call("GET", "/lanes"))["lanes"]}
     assert lanes["component_mutation_jobs"]["pending"] == 0
-    (last, first) = (await api.call("GET", "/jobs?lane=component_mutation_jobs"))["jobs"]
+    last, first, *_ = (await api.call("GET", "/jobs?lane=component_mutation_jobs"))["jobs"]
     assert (first["component_name"], last["status"]) == ("Tile.vue", "succeeded")

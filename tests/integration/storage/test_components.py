@@ -137,6 +137,9 @@ async def test_components_of_a_step_run_in_call_order_and_its_pages_wait_for_tho
     assert second is not None
     assert await claim(world, PAGE_MUTATION) is None
     await world.write(jobs.finish_job, second.lease, "fail", error={"code": "X"})  # whatever became of it
+    batch = second.row.batch_id
+    assert await world.read(components.list_refused_of_step, batch, 3) == ["B.vue"]
+    assert await world.read(components.list_refused_of_step, batch, 2) == []
     late = await claim(world, PAGE_MUTATION)
     assert late is not None
     assert late.row.page_code == "late"
