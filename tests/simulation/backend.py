@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import pykka
 
@@ -43,6 +43,7 @@ from pagegate.storage.pruning import Retention
 from pagegate.storage.runtime_state import Fields, MemoryState, StateUnavailable
 from tests.simulation.database import Server, Wire
 from tests.simulation.edges import RendererWire, Surroundings
+from tests.simulation.makers import LANES, open_lanes
 from tests.simulation.network import Door, PlayedTickets
 from tests.simulation.virtual_loop import Life, LoopClock
 
@@ -53,6 +54,7 @@ SHOTS_MAX = 6
 BATCH_LEASE_S = 10.0  # so that nobody has to sleep for a minute to lose it
 
 
+T = TypeVar("T")
 StateOfState = Literal["kept", "lost", "away"]
 
 
@@ -94,6 +96,7 @@ class Rules:
     builders: tuple[int, ...] = ()  # with the lane of builds, and a door for so many Runtimes that pull them
     build_bytes_max: int = 0
     state: StateOfState = "kept"
+    makes: bool = False  # with the lanes of components, pictures and sizes of files
 
 
 class _PlayedTickets:
@@ -121,6 +124,14 @@ class Backend:
     def dead(self) -> bool:
         return self.life.stopped
 
+    @property
+    def around(self) -> Surroundings:
+        return self._around
+
+    def tickets(self, kind: type[T]) -> T:
+        """Tickets that nobody looks at."""
+        return cast(T, _PlayedTickets())
+
     def start(self) -> None:
         self._around.states[self.address] = PreviewArtifacts(self.state)
         self.life.context.run(self._compose)
@@ -134,7 +145,7 @@ class Backend:
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """The orderly end: drain, then in reverse of the start (Q10)."""
-        for queue in ("screenshots", "queue"):  # screenshots stop claiming first (S6)
+        for queue in ("screenshots", *LANES, "queue"):  # screenshots stop claiming first (S6)
             with suppress(pykka.ActorDeadError, KeyError):  # it crashed while it drained, or there is none
                 await ask(self.actors[queue], Drain(grace_s))
         for ref in reversed(self.actors.values()):
@@ -156,7 +167,7 @@ class Backend:
         actors = self.actors
         actors["sweeper"] = StateSweeper.start(self.state, SWEEP_S)
         actors["admission"] = RuntimeAdmission.start(
-            runtime, ["sim://runtime"], {"check": rules.check_inflight_max, "light": 0}
+            runtime, ["sim://runtime"], {"check": rules.check_inflight_max, "light": 2 if rules.makes else 0}
         )
         renderers = [RendererWire(self._around, renderer) for renderer in self._around.renderers.values()]
         drive = Drive(db, objects, rules.renders.lease_s)
@@ -205,6 +216,8 @@ class Backend:
         actors["queue"] = JobQueue.start(
             db, kind.name, owner, workers, rules.times, lease_losses_max=rules.lease_losses_max, poll_s=2.0, sweep_s=4.0
         )
+        if rules.makes:
+            queues |= open_lanes(self, rules, feed, lambda: external.tell(BatchesMayBeReady()))
         if rules.builders:
             actors["builds"] = queues[PROJECT_BUILD] = self._open_builds()
         actors["control"] = JobControl.start(

@@ -14,16 +14,31 @@ from pagegate.storage.lease import Lease
 from pagegate.storage.pruning import Retention
 from tests.simulation.build_rules import judge_build, judge_release
 from tests.simulation.database import Server, Session
+from tests.simulation.maker_rules import (
+    judge_asset_version,
+    judge_component_job,
+    judge_component_version,
+    judge_image_job,
+    judge_ratio_job,
+)
 from tests.simulation.moves import (
+    ASSET_VERSIONS,
+    ASSETS,
     ATTEMPTS,
     BATCHES,
     BUILDS,
     CALLS,
+    COMPONENT_JOBS,
+    COMPONENT_VERSIONS,
+    COMPONENTS,
     ENDS,
+    IMAGE_JOBS,
     JOBS,
     LEASED,
     PAGES,
     PICTURES,
+    QUEUED,
+    RATIO_JOBS,
     RELEASES,
     REQUESTS,
     RUNS,
@@ -42,6 +57,8 @@ from tests.simulation.picture_rules import judge_picture, judge_shot
 from tests.simulation.render_rules import judge_render, judge_slots, judge_wanted
 from tests.simulation.run_rules import judge_run, judge_task
 from tests.simulation.virtual_loop import EPOCH_MS
+
+_KEPT = {PAGES, VERSIONS, PICTURES, RELEASES, COMPONENTS, COMPONENT_VERSIONS, ASSETS, ASSET_VERSIONS}
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,8 @@ class Books:
         self.pruned_runs: set[int] = set()
         self.photographed = False  # there is a lane of screenshots
         self.ends_of_builds: dict[int, str] = {}
+        self.ends_of_makers: dict[tuple[str, int], str] = {}
+        self.charges: Mapping[str, int] = {}  # of the provider of pictures, by key
         self.objects: Mapping[str, tuple[bytes, float]] = {}  # the object store, by key
         self.released: dict[str, str] = {}  # of releases: key -> digest
         self.commits = 0
@@ -163,6 +182,16 @@ class Books:
                     judge_shot(self, change)
                 case "page_screenshot_artifacts":
                     judge_picture(self, change, session)
+                case "component_mutation_jobs":
+                    judge_component_job(self, change, session)
+                case "component_versions":
+                    judge_component_version(self, change, session)
+                case "image_generation_jobs":
+                    judge_image_job(self, change, session)
+                case "asset_ratio_backfill_jobs":
+                    judge_ratio_job(self, change, session)
+                case "asset_versions":
+                    judge_asset_version(self, change, session)
                 case "project_build_jobs":
                     judge_build(self, change, session)
                 case "project_releases":
@@ -171,12 +200,12 @@ class Books:
     def _judge_deletion(self, lost: Gone) -> None:
         """Only what has ended, and long enough ago, and was told to whoever waits for it (Q11)."""
         old, about = lost.old, f"{lost.table} {lost.id}"
-        if self.retention is None or lost.table in {PAGES, VERSIONS, PICTURES, RELEASES}:
+        if self.retention is None or lost.table in _KEPT:
             raise Violation(f"{about} was deleted")
         state = getattr(old, "state", None) or old.status
         if lost.table not in {CALLS, ATTEMPTS} and state not in ENDS:
             raise Violation(f"{about} was deleted while it was {state}")
-        if lost.table in {JOBS, SHOTS, BUILDS, RUNS}:
+        if lost.table in {*QUEUED, BUILDS, RUNS}:
             kept = self.retention
             kept_ms = {"succeeded": kept.succeeded_ms, "failed": kept.failed_ms}.get(state, kept.cancelled_ms)
             if self.now_ms - old.finished_at_ms < kept_ms:
@@ -193,6 +222,9 @@ class Books:
         if self.photographed:
             shots = self.rows[SHOTS].values()
             found += [f"{row.status} screenshot {row.id}" for row in shots if row.status not in ENDS]
+        for table in (COMPONENT_JOBS, IMAGE_JOBS, RATIO_JOBS):
+            live = [row for row in self.rows[table].values() if row.status not in ENDS]
+            found += [f"{row.status} {name_of(table, row.id)}" for row in live]
         found += [f"{row.status} build {row.id}" for row in self.rows[BUILDS].values() if row.status not in ENDS]
         found += [f"{row.state} batch {row.id}" for row in self.rows[BATCHES].values() if row.state not in ENDS]
         found += [f"{row.status} render {row.id}" for row in self.rows[REQUESTS].values() if row.status not in ENDS]

@@ -6,7 +6,7 @@ Mixed into `Trouble`, whose plan it is.
 from typing import TYPE_CHECKING
 
 from tests.simulation.building import roll_back
-from tests.simulation.moves import BUILDS
+from tests.simulation.moves import BUILDS, COMPONENT_JOBS, IMAGE_JOBS, RATIO_JOBS
 
 if TYPE_CHECKING:
     from tests.simulation.backend import Backend
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.virtual_loop import Life, VirtualLoop
     from tests.simulation.world import World
 
+_PROVIDER = ("provider_refuses", "provider_declines", "provider_hangs", "provider_loses", "provider_garbles")
 _WIRES = ("wire_refuses", "wire_loses", "wire_repeats", "wire_strays", "wire_stalls", "wire_cuts")
 
 
@@ -97,6 +98,27 @@ class BuildTrouble:
         for backend in self._world.backends:
             await backend.state.delete(list(backend.state._entries))
         self._world.note("state", "is gone")
+
+    # -- components, pictures, sizes --------------------------------------------------------------------------------
+
+    async def _provider(self) -> None:
+        self._storm(self._loop.chance.choice(_PROVIDER), 0.2, 0.5, 1.0)  # type: ignore[attr-defined]  # of Trouble
+
+    async def _kill_at_a_picture(self) -> None:
+        """Just when a Backend has committed something of a picture: a claim, that it asks, its end."""
+        backend: Backend = self._loop.chance.choice(self._world.backends)
+        if not backend.life.stopped:
+            backend.wire.trap = (lambda touched: IMAGE_JOBS in touched, lambda: self._killed(backend))  # type: ignore[attr-defined]
+
+    async def _crash_actor_of_makers(self) -> None:
+        name = self._loop.chance.choice(["components", "images", "ratios", "scan", "worker of images"])
+        backend: Backend = self._loop.chance.choice(self._world.backends)
+        if not backend.life.stopped and backend not in self._world.stopping:
+            self._world.note(backend.life.name, "actor crashes", actor=name)
+            backend.crash(name)
+
+    async def _operate_makers(self) -> None:
+        await self._world.people.operate(self._loop.chance.choice([COMPONENT_JOBS, IMAGE_JOBS, RATIO_JOBS]))
 
     # -- people ---------------------------------------------------------------------------------------------------
 

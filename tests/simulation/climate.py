@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Asked = Literal["anything", "edits", "names"]
+Asked = Literal["anything", "edits", "names", "pictures"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Climate:
     stops_awake: float = 0.2
     prunes: bool = False
     photographs: bool = False  # there is a lane of screenshots, and people who ask for them
+    makes: bool = False  # there are lanes of components, pictures and sizes of files, and work for them
+    files: tuple[int, ...] = (4, 7)  # that people put
     builders: tuple[int, ...] = ()
     builds: tuple[int, ...] = (3, 5)
     build_deadline_ms: tuple[int, ...] = (60_000, 90_000)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tests.simulation.build_climates import BUILD_CLIMATES
 from tests.simulation.climate import Climate
+from tests.simulation.maker_climates import MAKER_CLIMATES
 
 MIXED = Climate(
     trouble=(
@@ -231,9 +232,9 @@ CLIMATES["photographers"] = replace(
     weather={"objects_fail": 0.08, "renderer_loses_answer": 0.08, "renderer_repeats": 0.15},
 )
 
-CLIMATES |= BUILD_CLIMATES
+CLIMATES |= BUILD_CLIMATES | MAKER_CLIMATES
 
-PLAYED_APART = frozenset({"photographers", *BUILD_CLIMATES})
+PLAYED_APART = frozenset({"photographers", *BUILD_CLIMATES, *MAKER_CLIMATES})
 
 _SMALL = [name for name in CLIMATES if name not in {"mixed", *PLAYED_APART}]
 

@@ -6,7 +6,7 @@ arrived happens outside of any process: it goes on when the caller is dead, and 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -14,8 +14,17 @@ from typing import Any, Literal, TypeVar
 from pagegate.renderer.client import AttemptUnknown, WorkerBusy, WorkerUnavailable, WorkerUnreachable
 from pagegate.renderer.contract import AttemptError, Diagnosis, Finding, Picture, RenderResult, RenderTask
 from pagegate.runtime.client import RuntimeUnavailable
-from pagegate.runtime.contract import CompileOutput, CompileRequest, CompileResult, LocatedError
+from pagegate.runtime.contract import (
+    CompileOutput,
+    CompileRequest,
+    CompileResult,
+    ComponentContract,
+    LightRequest,
+    LightResult,
+    LocatedError,
+)
 from pagegate.storage.preview_artifacts import ArtifactUnavailable, PreviewArtifacts
+from tests.simulation.maker_edges import PlayedProvider, played_light
 from tests.simulation.network import Network
 from tests.simulation.played_objects import PlayedObjects
 from tests.simulation.sources import mark_of, nature_of, picture_of, sha256
@@ -47,6 +56,11 @@ class Weather:
     wire_stalls: float = 0.0
     wire_cuts: float = 0.0
     builder_botches: float = 0.0
+    provider_refuses: float = 0.0
+    provider_declines: float = 0.0
+    provider_hangs: float = 0.0
+    provider_loses: float = 0.0
+    provider_garbles: float = 0.0
     slow_s: float = 0.0
 
     def calm_down(self) -> None:
@@ -75,6 +89,7 @@ class Surroundings:
         self.runtime = PlayedRuntime(self)
         self.objects = PlayedObjects(self)
         self.network = Network(self)
+        self.provider = PlayedProvider(self)
         self.renderers: dict[str, PlayedRenderer] = {}
 
     def strikes(self, likelihood: float) -> bool:
@@ -126,12 +141,27 @@ class PlayedRuntime:
         hangs = around.strikes(around.weather.runtime_hangs)
         takes_s = chance.choice([timeout_s + 1, timeout_s - 0.01, 7.0]) if hangs else chance.uniform(0.02, 0.8)
         answer: asyncio.Future[CompileResult] = self._loop.create_future()
-        self._loop.call_outside(takes_s, self._finish, mark, answer)
+        self._loop.call_outside(takes_s, self._finish, mark, answer, request.contract)
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError:
             around.note(around.who(), "compile timed out", page=mark)
+            raise RuntimeUnavailable("RUNTIME_REQUEST_TIMEOUT", "no answer in time") from None
+
+    async def light(
+        self,
+        url: str,
+        tool: str,
+        request: LightRequest,
+        file: AsyncIterator[bytes] | None,
+        *,
+        timeout_s: float,
+    ) -> LightResult:
+        try:
+            async with asyncio.timeout(min(timeout_s, _CALL_TIMEOUT_S)):
+                return await played_light(self._around, request, file)
+        except TimeoutError:
             raise RuntimeUnavailable("RUNTIME_REQUEST_TIMEOUT", "no answer in time") from None
 
     async def delete_output(self, url: str, output_id: str) -> None:
@@ -171,7 +201,7 @@ class PlayedRuntime:
             raise RuntimeUnavailable("RUNTIME_ARTIFACT_GONE", "the artifact is gone") from None
         return modules[manifest["entry"]]
 
-    def _finish(self, mark: str, answer: "asyncio.Future[CompileResult]") -> None:
+    def _finish(self, mark: str, answer: "asyncio.Future[CompileResult]", contract: bool) -> None:
         if answer.done():
             return  # cancelled: one signal for everything (V5)
         if nature_of(mark) == "broken":
@@ -184,7 +214,8 @@ class PlayedRuntime:
         output = CompileOutput(
             output_id=name, navigation_url=f"sim://runtime/{name}/", vendor_url="sim://runtime/vendor/", size_bytes=1
         )
-        answer.set_result(CompileResult(ok=True, output=output))
+        told = ComponentContract() if contract else None
+        answer.set_result(CompileResult(ok=True, output=output, contract=told))
 
 
 class PlayedRenderer:

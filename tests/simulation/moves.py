@@ -17,16 +17,23 @@ REQUESTS, ATTEMPTS = "render_requests", "render_attempts"
 PAGES, VERSIONS = "pages", "page_versions"
 SHOTS, PICTURES = "page_screenshot_jobs", "page_screenshot_artifacts"
 BUILDS, RELEASES = "project_build_jobs", "project_releases"
+COMPONENT_JOBS, IMAGE_JOBS, RATIO_JOBS = (
+    "component_mutation_jobs",
+    "image_generation_jobs",
+    "asset_ratio_backfill_jobs",
+)
+COMPONENTS, COMPONENT_VERSIONS, ASSETS, ASSET_VERSIONS = "components", "component_versions", "assets", "asset_versions"
 TABLES = (
     *(JOBS, RUNS, CALLS, BATCHES, TASKS, REQUESTS, ATTEMPTS, PAGES, VERSIONS, SHOTS, PICTURES),
     *(BUILDS, RELEASES),
+    *(COMPONENT_JOBS, IMAGE_JOBS, RATIO_JOBS, COMPONENTS, COMPONENT_VERSIONS, ASSETS, ASSET_VERSIONS),
 )
+CALL_JOBS = (JOBS, COMPONENT_JOBS, IMAGE_JOBS)  # the kinds that carry out calls of agents
+QUEUED = (*CALL_JOBS, SHOTS, RATIO_JOBS)  # the kinds that a Backend's own workers have
 
 # (the column that says who, the fence, what a row looks like that somebody works on)
 LEASED = {
-    JOBS: ("worker_id", "attempt", lambda row: row.status == "running"),
-    SHOTS: ("worker_id", "attempt", lambda row: row.status == "running"),
-    BUILDS: ("worker_id", "attempt", lambda row: row.status == "running"),
+    **dict.fromkeys((*QUEUED, BUILDS), ("worker_id", "attempt", lambda row: row.status == "running")),
     ATTEMPTS: ("owner", "number", lambda row: row.released_at is None),
     BATCHES: ("worker_id", "lease_generation", lambda row: row.state == "resuming"),
 }
@@ -71,6 +78,9 @@ _CALLED = {
     VERSIONS: "page version",
     SHOTS: "screenshot",
     BUILDS: "build",
+    COMPONENT_JOBS: "component job",
+    IMAGE_JOBS: "picture",
+    RATIO_JOBS: "size job",
 }
 
 
@@ -129,7 +139,7 @@ def _judge_leased(change: Change, was: str, is_now: str, session: "Session") -> 
     over = old.lease_expires_at <= session.now_ms
     if active(new) and change.changed <= {"cancel_requested_at"}:
         return
-    if change.table in {JOBS, SHOTS} and over and new.lease_losses == old.lease_losses + 1:
+    if change.table in QUEUED and over and new.lease_losses == old.lease_losses + 1:
         return
     if change.table == BUILDS and over and is_now in {"failed", "cancelled"}:
         return  # who lost it is never waited for (B3)

@@ -8,7 +8,22 @@ import json
 from types import SimpleNamespace as Row
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.moves import CALLS, ENDS, JOBS, PAGES, RUNS, TASKS, VERSIONS, Change, Violation
+from tests.simulation.moves import (
+    CALLS,
+    COMPONENT_JOBS,
+    COMPONENT_VERSIONS,
+    COMPONENTS,
+    ENDS,
+    IMAGE_JOBS,
+    JOBS,
+    PAGES,
+    RUNS,
+    TASKS,
+    VERSIONS,
+    Change,
+    Violation,
+    name_of,
+)
 from tests.simulation.picture_rules import judge_late_picture
 from tests.simulation.sources import asked_for, mark_of, nature_of, picture_of, sha256
 
@@ -36,16 +51,38 @@ def judge_job(books: "Books", change: Change, session: "Session") -> None:
         if live > books.limits.active_jobs:
             raise Violation(f"{live} jobs are live, {books.limits.active_jobs} may be")
     elif change.old.status == "pending" and job.status == "running":
-        if change.old.available_at > session.now_ms:
-            raise Violation(f"job {job.id} runs before it may be tried again")
-        if books.is_paused(JOBS):
-            raise Violation(f"job {job.id} was claimed from a paused lane")
+        judge_claim(books, JOBS, change, session)
         for other in books.rows[JOBS].values():
             same = (other.batch_id, other.page_code) == (job.batch_id, job.page_code)
             if same and other.position < job.position and other.finished_at_ms is None:
                 raise Violation(f"job {job.id} runs before job {other.id}, an earlier call on the same page")
+        for table in (COMPONENT_JOBS, IMAGE_JOBS):
+            for other in books.rows[table].values():
+                before = other.batch_id == job.batch_id and other.position < job.position
+                if before and other.finished_at_ms is None:
+                    raise Violation(f"job {job.id} runs before {table} {other.id}, an earlier call of its step")
     elif job.status in ENDS and change.old.status not in ENDS:
         _judge_end(books, job)
+
+
+def judge_claim(books: "Books", table: str, change: Change, session: "Session") -> None:
+    """Nobody claims before the time, or from a paused lane (Q2, Q11)."""
+    assert change.old is not None
+    if change.old.available_at > session.now_ms:
+        raise Violation(f"{name_of(table, change.id)} runs before it may be tried again")
+    if books.is_paused(table):
+        raise Violation(f"{name_of(table, change.id)} was claimed from a paused lane")
+
+
+def judge_call_end(books: "Books", table: str, job: Row) -> None:
+    """The call of a job that ends is told the same, in the same transaction (A3)."""
+    told = [task for task in books.rows[TASKS].values() if (task.job_kind, task.job_id) == (table, job.id)]
+    about = f"{name_of(table, job.id)} ends as {job.status}"
+    if [task.state for task in told] != [job.status]:
+        raise Violation(f"{about}, and its call is told {[task.state for task in told]}")
+    call = books.rows[CALLS][job.tool_call_id]
+    if call.status != job.status:
+        raise Violation(f"{about}, and its call is {call.status}")
 
 
 def _judge_end(books: "Books", job: Row) -> None:
@@ -54,12 +91,8 @@ def _judge_end(books: "Books", job: Row) -> None:
     written = [version for version in books.rows[VERSIONS].values() if version.job_id == job.id]
     if len(written) != (job.status == "succeeded"):
         raise Violation(f"job {job.id} ends as {job.status} with {len(written)} page versions")
-    told = [task for task in books.rows[TASKS].values() if task.job_id == job.id]
-    if [task.state for task in told] != [job.status]:
-        raise Violation(f"job {job.id} ends as {job.status}, and its call is told {[task.state for task in told]}")
+    judge_call_end(books, JOBS, job)
     call = books.rows[CALLS][job.tool_call_id]
-    if call.status != job.status:
-        raise Violation(f"job {job.id} ends as {job.status}, and its call is {call.status}")
     if job.status == "failed":
         _judge_failure(books, job, asked_for(call), json.loads(job.result or "{}"))
 
@@ -94,11 +127,11 @@ def judge_version(books: "Books", change: Change, session: "Session") -> None:
     job = books.rows[JOBS].get(version.job_id)
     if job is None or (JOBS, job.id) not in session.held:
         raise Violation(f"page version {version.id} was written without the lease of its job")
-    _judge_right(books, job)
+    judge_right(books, job)
     _judge_content(books, job, version)
 
 
-def _judge_right(books: "Books", job: Row) -> None:
+def judge_right(books: "Books", job: Row) -> None:
     """Nothing is saved after a revocation or a cancel (A6, Q7)."""
     may = books.raw.execute(
         "SELECT 1 FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = ? AND m.user_id = ?"
@@ -106,10 +139,10 @@ def _judge_right(books: "Books", job: Row) -> None:
         (job.workspace_id, job.user_id),
     ).fetchone()
     if may is None:
-        raise Violation(f"job {job.id} saved a page although its user may not write any more")
+        raise Violation(f"job {job.id} saved something although its user may not write any more")
     run = books.rows[RUNS][job.run_id]
     if run.status in ENDS or job.cancel_requested_at is not None:
-        raise Violation(f"job {job.id} saved a page although its run was stopped")
+        raise Violation(f"job {job.id} saved something although its run was stopped")
 
 
 def _judge_content(books: "Books", job: Row, version: Row) -> None:
@@ -122,5 +155,9 @@ def _judge_content(books: "Books", job: Row, version: Row) -> None:
         fits = fits | {"unavailable"}
     if version.status not in fits:
         raise Violation(f"job {job.id} saved {mark} as {version.status}")
+    for name, pinned in json.loads(version.component_pins).items():
+        component = books.rows[COMPONENT_VERSIONS].get(pinned)
+        if component is None or books.rows[COMPONENTS][component.component_id].name != name:
+            raise Violation(f"job {job.id} pins {name} to version {pinned}, which is none of it")
     if version.picture_key is not None and sha256(picture_of(mark)) not in version.picture_key:
         raise Violation(f"job {job.id} saved {mark} with the picture of another page")

@@ -21,7 +21,8 @@ from pagegate.storage.external import ResultDelivered
 from pagegate.storage.pages import NewVersion
 from pagegate.storage.retries import JobAlreadyRetried, JobNotFailed
 from tests.simulation.backend import Backend
-from tests.simulation.moves import Violation
+from tests.simulation.makers import calls_of
+from tests.simulation.moves import CALL_JOBS, RATIO_JOBS, Violation
 from tests.simulation.sources import NATURES, Nature, mark_of, source_of
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ class People:
             known = {row.code: (row.number, mark_of(row.source)) for row in rows}
         calls: list[Any] = []
         climate = self.world.climate
+        if climate.makes and chance.random() < 0.8:
+            calls = await calls_of(self.world, place, lambda: mark_of(self._source()), self._call)
+            return StartApiRun(place.user_id, place.project_id, tuple(calls), key, chance.random() < 0.25)
         edits, names = {"edits": (0.95, 0.4), "names": (0.1, 0.5)}.get(climate.asked, (0.5, 0.4))
         for _ in range(chance.choice(climate.calls)):
             if known and chance.random() < edits:
@@ -242,8 +246,14 @@ class People:
         for place in self.places:
             await self.restore(place)
         async with self.world.wire.write() as tx:
-            for lane in (jobs.PAGE_MUTATION, *([builds.PROJECT_BUILD] if self.world.builders else [])):
+            for lane in (jobs.PAGE_MUTATION, *self._other_lanes()):
                 await lanes.resume_lane(tx, lane)
+
+    def _other_lanes(self) -> list[str]:
+        """Lanes that only some worlds have."""
+        return ([builds.PROJECT_BUILD] if self.world.builders else []) + (
+            [*CALL_JOBS[1:], RATIO_JOBS] if self.world.climate.makes else []
+        )
 
     async def _write(self, what: str, place: Place, statement: Any, *more: Any) -> None:
         async with self.world.wire.write() as tx:

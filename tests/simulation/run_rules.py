@@ -8,7 +8,7 @@ import json
 from types import SimpleNamespace as Row
 from typing import TYPE_CHECKING
 
-from tests.simulation.moves import BATCHES, CALLS, ENDS, JOBS, RUNS, TASKS, Change, Violation
+from tests.simulation.moves import BATCHES, CALL_JOBS, CALLS, ENDS, RUNS, TASKS, Change, Violation
 
 if TYPE_CHECKING:
     from tests.simulation.books import Books
@@ -23,7 +23,7 @@ def judge_task(books: "Books", change: Change) -> None:
         batch = books.rows[BATCHES][task.batch_id]
         if batch.state != "waiting" or books.rows[RUNS][batch.run_id].status in ENDS:
             raise Violation(f"call {task.tool_call_id} is open again, and its batch is {batch.state}")
-    if task.state in ENDS and task.job_id is not None and books.rows[JOBS][task.job_id].status != task.state:
+    if task.state in ENDS and task.job_id is not None and books.rows[task.job_kind][task.job_id].status != task.state:
         raise Violation(f"call {task.tool_call_id} is told {task.state} of job {task.job_id}, which is not")
 
 
@@ -56,19 +56,29 @@ def _judge_events(books: "Books", run: Row, after: int, session: "Session") -> N
     for kind, text in news:
         data = json.loads(text)
         if kind == "tool.progress":
-            calls = [row for row in books.rows[CALLS].values() if row.run_id == run.id]
-            call = next(row.id for row in calls if row.call_id == data["call_id"])
-            of_call = [job.id for job in books.rows[JOBS].values() if job.tool_call_id == call]
-            leases = [session.held.get((JOBS, job_id)) for job_id in of_call]
-            if data["attempt"] not in [lease.fence for lease in leases if lease is not None]:
+            held = [session.held.get(place) for place in _jobs_of(books, run.id, data["call_id"])]
+            if data["attempt"] not in [lease.fence for lease in held if lease is not None]:
                 raise Violation(f"attempt {data['attempt']} of {data['call_id']} tells of itself without its lease")
         elif kind in {"tool.ended", "run.finished"}:
             told = [json.loads(text) for text in _told(books, run.id, kind)]
-            same = [one for one in told if one.get("job_id") == data.get("job_id")]
+            about = {"job_id": data.get("job_id"), "call_id": data.get("call_id")}
+            same = [one for one in told if about == {name: one.get(name) for name in about}]
             if len(same) > 1:
                 raise Violation(f"run {run.id} is told {kind} twice: {same}")
-            if kind == "tool.ended" and books.rows[JOBS][data["job_id"]].status not in ENDS:
+            if kind == "tool.ended" and any(
+                books.rows[table][job_id].status not in ENDS
+                for table, job_id in _jobs_of(books, run.id, data["call_id"])
+                if job_id == data["job_id"]
+            ):
                 raise Violation(f"run {run.id} is told the end of job {data['job_id']}, which goes on")
+
+
+def _jobs_of(books: "Books", run_id: int, call_id: str) -> list[tuple[str, int]]:
+    """(table, id) of each job that a call ever had."""
+    calls = [row for row in books.rows[CALLS].values() if (row.run_id, row.call_id) == (run_id, call_id)]
+    return [
+        (table, job.id) for table in CALL_JOBS for job in books.rows[table].values() if job.tool_call_id == calls[0].id
+    ]
 
 
 def _told(books: "Books", run_id: int, kind: str) -> list[str]:

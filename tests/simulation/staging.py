@@ -17,7 +17,7 @@ from unittest import mock
 import structlog
 
 from pagegate.actors.jobs import page_plan
-from pagegate.storage import builds, external, jobs, lease, renders
+from pagegate.storage import builds, external, images, jobs, lease, renders
 from pagegate.storage.jobs import Ending
 from pagegate.storage.lease import Lease
 from tests.simulation.database import session_of
@@ -34,6 +34,7 @@ _UNDER_A_LEASE = {
     jobs: ("retry_job", "release_job", "change_candidate_code"),
     renders: ("enqueue_request", "finish_attempt", "fail_attempt", "return_busy"),
     external: ("finish_batch", "release_batch"),
+    images: ("note_sent", "note_nothing_made"),
     builds: ("renew_build", "promote", "fail_build", "end_overdue"),
 }
 _SNARED = {"jobs": jobs, "renders": renders, "page_plan": page_plan}

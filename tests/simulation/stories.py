@@ -26,6 +26,7 @@ from tests.simulation import test_coordinator, test_lane
 from tests.simulation.build_stories import BUILD_STORIES, BuildScene
 from tests.simulation.builders import small_and_virtual
 from tests.simulation.database import Server, Wire
+from tests.simulation.maker_stories import MAKER_STORIES, MakerScene
 from tests.simulation.moves import Violation
 from tests.simulation.staging import chance_of
 from tests.simulation.virtual_loop import VirtualLoop, simulate
@@ -253,7 +254,7 @@ TURNS: dict[str, Callable[[int], None]] = {
     ),
 }
 
-NAMES = frozenset(STORIES) | frozenset(BUILD_STORIES) | frozenset(TURNS)
+NAMES = frozenset([*STORIES, *BUILD_STORIES, *MAKER_STORIES, *TURNS])
 
 
 def tell(name: str, seed: int, folder: Path, template: Path) -> str | None:
@@ -279,15 +280,19 @@ def _told(name: str, seed: int, folder: Path, template: Path) -> str | None:
         server = Server(loop, path, lambda *_, **__: None)
         wire = Wire(server)
         try:
-            if name in BUILD_STORIES:
-                with small_and_virtual(), chance_of(seed):
+            with small_and_virtual(), chance_of(seed):
+                if name in BUILD_STORIES:
                     build = BuildScene(loop, server, wire)
                     await build.set_up()
                     await BUILD_STORIES[name](build)
-            else:
-                scene = Scene(loop, server, wire)
-                await scene.set_up()
-                await STORIES[name](scene)
+                elif name in MAKER_STORIES:
+                    maker = MakerScene(loop, server, wire)
+                    await maker.set_up()
+                    await MAKER_STORIES[name](maker)
+                else:
+                    scene = Scene(loop, server, wire)
+                    await scene.set_up()
+                    await STORIES[name](scene)
         finally:
             server.close()
 

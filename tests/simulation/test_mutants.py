@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.hunt import is_noticed, saved
 from tests.simulation.mutants import MUTANTS, SURVIVORS
-from tests.simulation.stories import BUILD_STORIES, STORIES, tell
+from tests.simulation.stories import BUILD_STORIES, MAKER_STORIES, STORIES, tell
 from tests.simulation.world import workshop
 
 _KILLED = [place for place, mutant in enumerate(MUTANTS) if mutant.name not in SURVIVORS]
@@ -49,7 +49,7 @@ def test_a_survivor_is_still_made_of_the_source_that_it_was_made_of(place: int) 
     assert MUTANTS[place].made().__name__ == MUTANTS[place].function
 
 
-@pytest.mark.parametrize("name", [*STORIES, *BUILD_STORIES])
+@pytest.mark.parametrize("name", [*STORIES, *BUILD_STORIES, *MAKER_STORIES])
 def test_a_story_holds(name: str, seed: int, tmp_path: Path) -> None:
     with workshop() as (_, template):
         assert tell(name, seed, tmp_path, template) is None

@@ -15,7 +15,7 @@ import pytest
 from tests.simulation.climates import CLIMATES, PLAYED_APART
 from tests.simulation.world import Outcome, play, workshop
 
-WORLDS = 196
+WORLDS = 176
 
 # Without these a world would be a fair-weather one, and would prove little.
 _WEATHER = {

@@ -48,6 +48,7 @@ class Life:
         self.stopped = False
         self.steps = 0
         self.lag_s = 0.0  # what its monotonic clock is behind
+        self.rested = False  # it was stopped once, and went on
         self._loop = loop
         self._kept: list[asyncio.Handle] = []
         self._fuse: tuple[int, Callable[[], None]] | None = None
@@ -75,7 +76,7 @@ class Life:
         `asleep_s`: how long its own clock stood still meanwhile, as that of a suspended machine does; then its timers
         come so much later, and it cannot know that time has passed for everybody else.
         """
-        self.stopped = False
+        self.stopped, self.rested = False, True
         asleep_s = ceil(asleep_s * _TICKS) / _TICKS
         self.lag_s += asleep_s
         steps, self._kept = self._kept, []

@@ -7,6 +7,7 @@ what was put away for a while must be gone after its time.
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Coroutine, Iterator
@@ -26,6 +27,7 @@ from tests.simulation.climate import Climate
 from tests.simulation.climates import CLIMATES, climate_of
 from tests.simulation.database import Server, Wire, make_template
 from tests.simulation.edges import OUTPUT_TTL_S, PlayedRenderer, Surroundings
+from tests.simulation.makers import MAKING_MAX_S, STAGED_S, put_files
 from tests.simulation.moves import JOBS, Violation
 from tests.simulation.people import People
 from tests.simulation.photographs import COLLECT_S, held_pictures, judge_pictures, photograph
@@ -159,6 +161,8 @@ class World:
             self.background(photograph(self))
         if climate.builders:
             self.background(order_builds(self))
+        if climate.makes:
+            self.background(put_files(self))
         await self._until(trouble.done, STORM_MAX_S, "the storm")
         trouble.result()
         # Without faults, everything ends.
@@ -167,6 +171,8 @@ class World:
         if climate.photographs:
             await self._collected()
             await judge_pictures(self)
+        if climate.makes:
+            await self._until(lambda: not self._staged_pictures(), STAGED_S + 60.0, "the sweep of staged pictures")
         if climate.builders:
             await self._until(lambda: not staged(self), _STAGED_MAX_S, "the sweep of staged builds")
             await judge_releases(self)
@@ -220,6 +226,9 @@ class World:
         found += [f"{self.around.runtime.sweep()} outputs"] if self.around.runtime.sweep() else []
         return found + [f"temporary picture {key}" for key in self.around.objects.kept if key.startswith("renders/")]
 
+    def _staged_pictures(self) -> list[str]:
+        return [key for key in self.around.objects.kept if key.startswith("generated/")]
+
     async def nap(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -255,7 +264,8 @@ class World:
 class Outcome:
     """How a world ended. `violation` None: well.
 
-    `ends`: of each page job, its error code, or how it ended without one; `ends_of_builds`: the same of builds.
+    `ends`: of each page job, its error code, or how it ended without one; `ends_of_builds`: the same of builds;
+    `ends_of_makers`: of components, pictures and sizes, behind the kind.
     """
 
     seed: int
@@ -266,6 +276,7 @@ class Outcome:
     commits: int
     virtual_s: float
     ends_of_builds: list[str]
+    ends_of_makers: list[str]
 
     @property
     def replay(self) -> str:
@@ -278,7 +289,8 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None, st
     `state`: whether runtime state is kept.
     """
     climate = climate or climate_of(seed)
-    path = folder / f"world-{seed}.db"
+    name = f"world-{seed}-{os.getpid()}.db"  # another process may play the same seed in another climate
+    path = folder / name
     shutil.copy(template, path)
     trace: list[Event] = []
     seen: dict[str, Any] = {}
@@ -300,7 +312,7 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None, st
             raise  # it did not even begin
         violation = f"{error}" if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
     finally:
-        for leftover in folder.glob(f"world-{seed}.db*"):
+        for leftover in folder.glob(f"{name}*"):
             leftover.unlink()
     world = seen["world"]
     if violation is not None:
@@ -314,6 +326,7 @@ def play(seed: int, folder: Path, template: Path, climate: str | None = None, st
         world.books.commits,
         world.loop.true_time,
         list(world.books.ends_of_builds.values()),
+        [f"{table} {end}" for (table, _), end in world.books.ends_of_makers.items()],
     )
 
 
@@ -341,12 +354,17 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate, s
         retention=_RETENTION if climate.prunes else None,
         screenshots=climate.photographs,
         state=state,
+        makes=climate.makes,
         builders=climate.builders,
         build_bytes_max=chance.choice(climate.build_bytes_max) if climate.builders else 0,
     )
     rules = replace(
         rules,
-        runs=replace(rules.runs, active_jobs_max=climate.active_jobs_max),
+        runs=replace(
+            rules.runs,
+            active_jobs_max=climate.active_jobs_max,
+            job_deadline_s=MAKING_MAX_S if climate.makes else rules.runs.job_deadline_s,
+        ),
         check=replace(rules.check, render_queue_max=waiting_max, render_workspace_queue_max=waiting_here_max),
     )
     around.compiles_max = rules.check_inflight_max
@@ -360,7 +378,9 @@ def _make(loop: VirtualLoop, path: Path, trace: list[Event], climate: Climate, s
     )
     books = Books(server, limits, rules.retention)
     books.photographed = climate.photographs
-    books.objects = around.objects.kept
+    books.objects, books.charges = around.objects.kept, around.provider.charges
+    if climate.makes:
+        around.provider.honours = chance.random() < 0.6
     around.objects.on_delete = lambda key: judge_lost_object(books, key)
     around.broken = lambda said: books.broken(Violation(said))
     server.witness = books

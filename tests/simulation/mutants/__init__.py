@@ -8,9 +8,9 @@ A file for each thing that is promised; all of them here.
 """
 
 from tests.simulation.mutant import Mutant
-from tests.simulation.mutants import builds, claims, leases, pages, renders
+from tests.simulation.mutants import builds, claims, leases, makers, pages, renders
 
-_FILES = (leases, claims, renders, pages, builds)
+_FILES = (leases, claims, renders, pages, builds, makers)
 
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in _FILES for mutant in file.MUTANTS)
 
