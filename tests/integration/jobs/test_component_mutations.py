@@ -343,9 +343,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 async def test_what_cannot_be_done_is_refused_with_its_code_and_saves_nothing(
     lane: Lane, tool: str, said: dict[str, Any], code: str
 ) -> None:
-    await lane.create()
     row = "<script setup>\nimport Tile from './Tile.vue'\n</script>\n<template><Tile label='a'/></template>\n"
-    await lane.create(row, "Row.vue")
+    for name, source in (("Tile.vue", TILE), ("Row.vue", row)):
+        await lane.world.write(components.put_component, lane.project_id, name, source, lane.world.user_id)
     defaults: dict[str, Any] = {
         "component": "Tile.vue",
         "base_version": 1,
