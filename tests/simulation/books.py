@@ -210,6 +210,8 @@ class Books:
             kept_ms = {"succeeded": kept.succeeded_ms, "failed": kept.failed_ms}.get(state, kept.cancelled_ms)
             if self.now_ms - old.finished_at_ms < kept_ms:
                 raise Violation(f"{about}, {state}, was deleted {self.now_ms - old.finished_at_ms} ms after its end")
+        if lost.table == BUILDS and old.swept_at_ms is None:
+            raise Violation(f"{about} was deleted before anybody looked for what it left")
         if lost.table == RUNS:
             self.pruned_runs.add(lost.id)
 

@@ -66,6 +66,7 @@ BUILD_CLIMATES: dict[str, Climate] = {
         trouble=("kill_at_a_build", "kill_at_a_build", "objects", "lose_answers"),
         weather={"wire_repeats": 0.3, "objects_fail": 0.05, "slow_s": 1.0},
         wires={"lands_late": 0.3},
+        prunes=True,
     ),
     "cancelled builds": replace(_BUILDERS, trouble=("edit", "operate_builds"), cancels=0.9, weather={"slow_s": 1.0}),
     # sources that do not compile, and Runtimes that cannot

@@ -3,7 +3,7 @@
 from pagegate.actors.compiling import build_puller
 from pagegate.actors.jobs import project_build
 from pagegate.http.backend import internal_builds
-from pagegate.storage import builds, jobs
+from pagegate.storage import builds, jobs, pruning
 from tests.simulation.mutant import UNFENCED, Mutant, mutant
 
 _LISTED = mutant(
@@ -125,6 +125,14 @@ _DOOR = (
         "await _forget(db, objects, job.project_id, job.id, numbers)",
         "pass",
         "leftovers of killed backends",
+        "lost uploads",
+    ),
+    mutant(
+        pruning,
+        "prune_loose_jobs",
+        "before it was swept",
+        '*([table.c.swept_at_ms.is_not(None)] if "swept_at_ms" in table.c else []),',
+        "",
         "lost uploads",
     ),
     # content and infrastructure (R9)
