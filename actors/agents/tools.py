@@ -65,7 +65,7 @@ class CreateProjectPage(Arguments):
 
 
 class Edits(Arguments):
-    """All edits apply, in order, to `base_version`, or none does."""
+    """Edits of one source."""
 
     base_version: int = Field(ge=1, le=BIGGEST_INT)
     edits: list[SearchReplace] = Field(min_length=1, max_length=EDITS_MAX)
@@ -83,7 +83,7 @@ class Edits(Arguments):
 
 
 class ApplyPageEdits(Edits):
-    """Edit a page."""
+    """Edit a page: all edits apply, in order, to `base_version`, or none does."""
 
     page: PageCode
 
@@ -96,7 +96,7 @@ class CreateComponent(Arguments):
 
 
 class ApplyComponentEdits(Edits):
-    """Edit a component."""
+    """Edit a component: all edits apply, in order, to `base_version`, or none does."""
 
     component: ComponentName
 
