@@ -135,6 +135,7 @@ def _show_job(console: Console, found: dict[str, Any]) -> None:
         "lost leases": job["lease_losses"] or None,
         "infrastructure failures": job["infra_failures"] or None,
         "step": found["step"],
+        "staged objects": found["staged"] or None,
         **{name.replace("_", " "): value for name, value in found["facts"].items()},
         "made": ", ".join(f"{name} {value}" for name, value in found["made"].items()) or None,
         "created": _ago(now_ms, job["created_at_ms"]),

@@ -223,6 +223,15 @@ class Objects:
 
         return int(await self._call("tidying", work))
 
+    async def count(self, prefix: str, *, keep: str = "") -> int:
+        """How many whole objects are below `prefix`, those below `keep` left out."""
+
+        def work() -> int:
+            found = [one["path"] for page in obstore.list(self._store, prefix) for one in page]
+            return sum(not (keep and path.startswith(keep)) for path in found)
+
+        return int(await self._call("counting", work))
+
     async def check(self) -> None:
         """Ask the store what is at a place where nothing is: it answers, or `ObjectStoreUnavailable`.
 

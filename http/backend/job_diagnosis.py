@@ -15,6 +15,7 @@ from pagegate.http.backend.models import Shown, TimeMs
 from pagegate.http.backend.routes import Call, Nothing, Noun
 from pagegate.storage import builds
 from pagegate.storage.job_diagnosis import JobDiagnosis, diagnose_job
+from pagegate.storage.objects import ObjectStoreUnavailable
 from pagegate.storage.runtime_state import StateUnavailable
 from pagegate.storage.transitions import JOB
 
@@ -32,6 +33,9 @@ class JobDiagnosisView(Shown):
     lane_paused: bool
     ahead: int | None = Field(description="Pending jobs of the lane that are older; null unless it is pending.")
     step: str | None = Field(description="How far a running build is; for display only, and may be unknown.")
+    staged: int | None = Field(
+        description="Objects of a build's uploads that no release is made of, if it can be known."
+    )
     log: list[str]
     facts: dict[str, Any] = Field(description="What only jobs of its kind have.")
     made: dict[str, Any] = Field(description="What it wrote; empty when that is nothing, or nothing yet.")
@@ -43,15 +47,18 @@ async def get_job_diagnosis(call: Call[JobParams, Nothing]) -> JobDiagnosisView:
     async with call.parts.db.read() as tx:
         job = await job_of(tx, call, write=False)
         found = await diagnose_job(tx, job.kind, job.id)
+        released = await builds.find_released(tx, job.id) if job.kind == builds.PROJECT_BUILD else None
+    staged = await _staged(call, found, released)
     shown = view_of(found.job, call.user)
     return JobDiagnosisView(
         job=shown,
         now_ms=found.now_ms,
-        says=follows(found, shown.worker_id),
+        says=follows(found, shown.worker_id, staged or 0),
         heartbeat_at_ms=found.heartbeat_at_ms,
         lane_paused=found.lane_paused,
         ahead=found.ahead,
         step=await _step(call, found),
+        staged=staged,
         log=list(found.log),
         facts=dict(found.facts),
         made=dict(found.made),
@@ -69,11 +76,25 @@ async def _step(call: Call[Any, Any], found: JobDiagnosis) -> str | None:
     return kept["step"].decode() if kept and "step" in kept else None
 
 
-def follows(found: JobDiagnosis, worker_id: str | None) -> list[str]:
+async def _staged(call: Call[Any, Any], found: JobDiagnosis, released: str | None) -> int | None:
+    if found.job.kind != builds.PROJECT_BUILD:
+        return None
+    keep = f"{released.rpartition('/')[0]}/" if released else ""
+    try:
+        return await call.parts.objects.count(builds.build_prefix(found.job.project_id, found.job.id), keep=keep)
+    except ObjectStoreUnavailable as error:
+        log.warning("project.build.staged_unknown", job_id=found.job.id, reason=str(error))
+        return None
+
+
+def follows(found: JobDiagnosis, worker_id: str | None, staged: int = 0) -> list[str]:
     """What a person would conclude, the most telling first. `worker_id` None: the reader may not know it. Pure."""
     job = found.job
     if job.status in JOB.terminal:
-        return _over(found)
+        return [
+            *_over(found),
+            *([f"Of its uploads {staged} objects are left; a sweep deletes them."] if staged else []),
+        ]
     says = _pending(found) if job.status == "pending" else _running(found, worker_id or "a worker")
     if job.deadline_at_ms is not None:
         left_s = (job.deadline_at_ms - found.now_ms) // 1000

@@ -68,7 +68,11 @@ async def test_a_build_is_told_from_its_order_to_its_release(world: World) -> No
 
     async with world.db.write() as tx:
         await builds.promote(tx, job.lease, Artifact("builds/1/1/u/site.zip", "0" * 64, 77, {"index.html": ("0", 5)}))
+    for key in ("u/site.zip", "u/files/0", "dead/site.zip"):
+        await world.parts.objects.put(f"{builds.build_prefix(world.project_id, first)}{key}", b"zip")
     over = await diagnosis(world, BUILD, first)
+    assert over["staged"] == 1
+    assert over["says"][-1] == "Of its uploads 1 objects are left; a sweep deletes them."
     assert over["made"] == {"release": 1, "sha256": "0" * 64, "size_bytes": 77, "files": 1}
     assert over["says"][:2] == ["The job is over: succeeded.", f"It made {told(over['made'])}."]
 

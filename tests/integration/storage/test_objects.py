@@ -166,7 +166,9 @@ async def test_what_a_killed_writer_left_is_deleted_below_its_prefix(
 async def test_what_is_to_be_kept_is_kept(objects: Objects) -> None:
     for key in ("builds/1/a/site.zip", "builds/1/b/site.zip"):
         await objects.put(key, b"zip")
-    assert await objects.delete_older("builds/1/", _OLDER_THAN_NOTHING_S, keep="builds/1/b/") == 1
+    here = [await objects.count("builds/1/"), await objects.count("builds/1/", keep="builds/1/b/")]
+    assert await objects.delete_older("builds/1/", _OLDER_THAN_NOTHING_S, keep="builds/1/b/") == here[1] == 1
+    assert await objects.count("builds/1/") == here[0] - 1
     assert await objects.get("builds/1/b/site.zip") == b"zip"
 
 
