@@ -136,7 +136,7 @@ def _show_job(console: Console, found: dict[str, Any]) -> None:
         "infrastructure failures": job["infra_failures"] or None,
         "step": found["step"],
         "staged objects": found["staged"] or None,
-        **{name.replace("_", " "): value for name, value in found["facts"].items()},
+        **{_title(name): _fact(now_ms, name, value) for name, value in found["facts"].items()},
         "made": ", ".join(f"{name} {value}" for name, value in found["made"].items()) or None,
         "created": _ago(now_ms, job["created_at_ms"]),
         "started": _ago(now_ms, job["started_at_ms"]),
@@ -149,6 +149,14 @@ def _show_job(console: Console, found: dict[str, Any]) -> None:
         console.print("\nlog", style="bold")
         for line in found["log"]:
             console.print(f"  {line}", markup=False, soft_wrap=True)
+
+
+def _title(name: str) -> str:
+    return name.removesuffix("_at_ms").replace("_", " ")
+
+
+def _fact(now_ms: int, name: str, value: Any) -> Any:
+    return _ago(now_ms, value) if name.endswith("_at_ms") else value
 
 
 def _batch(now_ms: int, batch: dict[str, Any]) -> list[str]:
