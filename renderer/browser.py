@@ -176,19 +176,7 @@ class BrowserHouse:
         )
         pid = int(half.room.joinpath("pid").read_text())
         half.pidfd = os.pidfd_open(pid)
-        width, height = SPARE_VIEWPORT_PX
-        context = await browser.new_context(
-            viewport={"width": width, "height": height},
-            accept_downloads=False,
-            locale=LOCALE,
-            timezone_id=TIMEZONE,
-            color_scheme="light",
-        )
-        page = await context.new_page()
-        cdp = await context.new_cdp_session(page)
-        tree = await cdp.send("Page.getFrameTree")
-        frame_id = str(tree["frameTree"]["frame"]["id"])
-        return FreshBrowser(browser, context, page, cdp, frame_id, pid, half.room, half.pidfd)
+        return FreshBrowser(browser, *await page_in(browser), pid, half.room, half.pidfd)
 
     def _browser_gone(self) -> None:
         self._browsers_open -= 1
@@ -223,6 +211,22 @@ class _HalfLaunched:
                 async with asyncio.timeout(1.0):
                     await self.browser.close()
         await _clear_away(self.pidfd, self.room)
+
+
+async def page_in(browser: Browser) -> tuple[BrowserContext, Page, CDPSession, str]:
+    """A new context with a page that has shown nothing yet, and the id of the page's frame."""
+    width, height = SPARE_VIEWPORT_PX
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        accept_downloads=False,
+        locale=LOCALE,
+        timezone_id=TIMEZONE,
+        color_scheme="light",
+    )
+    page = await context.new_page()
+    cdp = await context.new_cdp_session(page)
+    tree = await cdp.send("Page.getFrameTree")
+    return context, page, cdp, str(tree["frameTree"]["frame"]["id"])
 
 
 def profile_of_launch(options: BrowserOptions) -> dict[str, Any]:

@@ -4,14 +4,17 @@
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from playwright.async_api import Error as PlaywrightError
 
 from pagegate.actors.systems.runtime import LaneSize, RuntimeOptions, RuntimeSystem
 from pagegate.renderer import isolation
 from pagegate.renderer.attempt import Attempt, Seen
-from pagegate.renderer.browser import BrowserHouse
+from pagegate.renderer.browser import BrowserHouse, FreshBrowser, page_in
 from pagegate.renderer.contract import Diagnosis, Viewport
 from pagegate.renderer.diagnosis import diagnose
 from pagegate.renderer.egress import MemoryOrigin, OriginResponse
@@ -31,6 +34,7 @@ from pagegate.runtime.sources import MemoryModuleSource
 
 LOOKS_AT_ONCE = 2
 ATTEMPTS_MAX = 4
+CLOSED_WITHIN_S = 5.0
 MEDIA_TYPES = {".svg": "image/svg+xml", ".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
 
 
@@ -98,14 +102,47 @@ class PatientOrigin(MemoryOrigin):
         return await super().get(path_and_query)
 
 
+class UsedBrowsers:
+    """Browsers that serve one look after the other, each look with a context of its own.
+
+    To start one takes a third of what a look costs. A fault that was made in a page is found in any browser; that a
+    good page has none is asked in a fresh one, as the Renderer does it.
+    """
+
+    def __init__(self, house: BrowserHouse) -> None:
+        self._house = house
+        self._idle: list[FreshBrowser] = []
+
+    async def take(self) -> FreshBrowser:
+        if not self._idle:
+            return await self._house.launch()
+        used = self._idle.pop()
+        context, page, cdp, frame_id = await page_in(used.browser)
+        return replace(used, context=context, page=page, cdp=cdp, frame_id=frame_id)
+
+    async def give_back(self, used: FreshBrowser, seen: Observation | None) -> None:
+        """For the next look, unless this one's page may still trouble it."""
+        if seen is not None and used.alive and not (seen.stuck or seen.crashed or seen.killed_by_memory):
+            with contextlib.suppress(PlaywrightError, TimeoutError):
+                async with asyncio.timeout(CLOSED_WITHIN_S):
+                    await used.context.close()
+                self._idle.append(used)
+                return
+        await used.close(1.0)
+
+    async def close(self) -> None:
+        for used in self._idle:
+            await used.close(1.0)
+
+
 class Judges:
     """One Runtime and one house of browsers for every page."""
 
-    def __init__(self, runtime: RuntimeSystem, house: BrowserHouse) -> None:
-        self._runtime, self._house = runtime, house
+    def __init__(self, runtime: RuntimeSystem, house: BrowserHouse, used: UsedBrowsers) -> None:
+        self._runtime, self._house, self._used = runtime, house, used
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-    async def judge(self, project: Project, page: str) -> Judged:
+    async def judge(self, project: Project, page: str, *, fresh: bool) -> Judged:
         async with self._looks:
             compiled = await self._runtime.compile(page, project.source(page))
             if compiled.output is None:
@@ -113,50 +150,71 @@ class Judges:
             output = self._runtime.outputs.find(compiled.output.output_id)
             assert output is not None
             served = {f"/{name}": self._answer(name, body) for name, body in output.files.items()}
-            seen = await self._observe(project, page, served | {"/": served["/index.html"]})
+            seen = await self._observe(project, page, served | {"/": served["/index.html"]}, fresh=fresh)
             return Judged(compiled, seen, diagnose(seen))
 
-    async def _observe(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Observation:
+    async def _observe(
+        self, project: Project, page: str, served: Mapping[str, OriginResponse], *, fresh: bool
+    ) -> Observation:
         """A machine that is busy with other things loses an attempt now and then; that says nothing about the page."""
         for _ in range(ATTEMPTS_MAX):
-            seen = await self._look(project, page, served)
+            seen = await (self._look_freshly if fresh else self._look_again)(project, page, served)
             if seen.observation is not None:
                 return seen.observation
         raise AssertionError(f"{page}: {seen.error}")
 
-    async def _look(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Seen:
+    async def _look_freshly(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Seen:
+        fresh = await self._house.launch()
+        try:
+            return await self._look(fresh, project, page, served)
+        finally:
+            await fresh.close(1.0)
+
+    async def _look_again(self, project: Project, page: str, served: Mapping[str, OriginResponse]) -> Seen:
+        used, seen = await self._used.take(), Seen()
+        try:
+            seen = await self._look(used, project, page, served)
+            return seen
+        finally:
+            await self._used.give_back(used, seen.observation)
+
+    async def _look(
+        self, browser: FreshBrowser, project: Project, page: str, served: Mapping[str, OriginResponse]
+    ) -> Seen:
         assert self._runtime.vendor_dir is not None
         files = [path for path in self._runtime.vendor_dir.iterdir() if path.is_file()]
         vendor = {f"/vendor/{path.name}": _file(path) for path in files}
-        fresh = await self._house.launch()
-        try:
-            attempt = Attempt(
-                await prepare(fresh),
-                PatientOrigin(dict(served) | vendor | project.served()),
-                Viewport(width_px=1280, height_px=project.height_px(page)),
-                options=self._house.options,
-                steps=probe_steps(),
-            )
-            return await attempt.run(deadline_s=60.0)
-        finally:
-            await fresh.close(1.0)
+        attempt = Attempt(
+            await prepare(browser),
+            PatientOrigin(dict(served) | vendor | project.served()),
+            Viewport(width_px=1280, height_px=project.height_px(page)),
+            options=self._house.options,
+            steps=probe_steps(),
+        )
+        return await attempt.run(deadline_s=60.0)
 
     @staticmethod
     def _answer(name: str, body: bytes) -> OriginResponse:
         return OriginResponse(200, MEDIA_TYPES.get(Path(name).suffix, "application/json"), body)
 
 
-async def judge_all(wanted: Mapping[str, tuple[Project, str]]) -> dict[str, Judged]:
-    """Compile and look at each (project, page), by the key it was given under."""
+async def judge_all(
+    wanted: Mapping[str, tuple[Project, str]], faulty: Mapping[str, tuple[Project, str]] | None = None
+) -> dict[str, Judged]:
+    """Compile and look at each (project, page), by the key it was given under; the `faulty` ones in used browsers."""
     options = BrowserOptions(stuck_after_s=6.0, origin_timeout_s=1.0)
     chromium = isolation.find_chromium()
     house = BrowserHouse(options, chromium, await isolation.probe(chromium))
     await house.open()
+    used = UsedBrowsers(house)
     try:
         async with RuntimeSystem(RuntimeOptions(check=LaneSize(queue_size_max=400))) as runtime:
-            judges = Judges(runtime, house)
+            judges = Judges(runtime, house, used)
             async with asyncio.TaskGroup() as group:
-                tasks = {key: group.create_task(judges.judge(*which)) for key, which in wanted.items()}
+                tasks = {key: group.create_task(judges.judge(*which, fresh=True)) for key, which in wanted.items()}
+                for key, which in (faulty or {}).items():
+                    tasks[key] = group.create_task(judges.judge(*which, fresh=False))
             return {key: task.result() for key, task in tasks.items()}
     finally:
+        await used.close()
         await house.close()

@@ -28,7 +28,7 @@ def written() -> Mapping[str, Judged]:
     """The good pages by their path, the slips by their name."""
     good = {page: (Project(WRITTEN), page) for page in GOOD}
     slips = {slip.name: (slip.project, slip.page) for slip in SLIPS}
-    return asyncio.run(judge_all(good | slips))
+    return asyncio.run(judge_all(good, slips))
 
 
 def findings_of(judged: Judged) -> list[Finding]:
