@@ -1,6 +1,7 @@
 """What several folders of tests share: a PostgreSQL for the whole run, and fresh databases of both kinds."""
 
 import asyncio
+import gc
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,8 +11,12 @@ from sqlalchemy.engine import make_url
 
 from pagegate.storage.engine import Database
 from pagegate.storage.migrations import migrate
+from tests import long_files
 from tests.s3_server import S3Server
 from tests.services import PostgresServer
+
+_LONGEST_SHOWN = 40
+_NEW_CONTAINERS = 10_000  # net, between two collections of the youngest generation
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +33,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if name == "table" and report.when == "call":
                 terminalreporter.write_sep("-", report.nodeid.rpartition("::")[2])
                 terminalreporter.write_line(str(text))
+    taken = long_files.longest((one for one in reports if isinstance(one, pytest.TestReport)), _LONGEST_SHOWN)
+    if len(taken) == _LONGEST_SHOWN:
+        terminalreporter.write_sep("-", "files that took longest, in seconds")
+        for name, seconds in taken:
+            terminalreporter.write_line(f"{seconds:7.1f}  {name}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests, the long files come first."""
+    if hasattr(config, "workerinput"):
+        long_files.dearest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: a collector that walks through it again and again takes a seventh of a run's time.
+
+    Whatever a test leaves behind is still found, as it is by the server's own collector (`deploy/event_loop.py`).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_CONTAINERS, 10, 10)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
