@@ -28,7 +28,7 @@ from pagegate.deploy.report import PageReport, Progressing, console_of, print_fi
 START_WAIT_S = 120.0
 STOP_WAIT_S = 60.0
 RUN_PATIENCE_S = 300.0
-CLI = [sys.executable, "-m", "pagegate.deploy.cli"]
+CLI = [sys.executable, "-P", "-m", "pagegate.deploy.cli"]
 
 
 class DemoFailed(Exception):

@@ -86,7 +86,7 @@ def plan(options: LiteOptions) -> list[Child]:
     environment["RENDER_WORKERS_CONFIG"] = f'[{{"id": "{worker_id}", "base_url": "http://127.0.0.1:{renderer_port}"}}]'
     if not (environment.get("RENDER_SERVICE_CREDENTIAL") or environment.get("RENDER_SERVICE_CREDENTIAL_FILE")):
         environment["RENDER_SERVICE_CREDENTIAL"] = secrets.token_hex(32)
-    command = [sys.executable, "-m", "pagegate.deploy.process"]
+    command = [sys.executable, "-P", "-m", "pagegate.deploy.process"]  # -P: no module comes from the folder we stand in
     reach = "127.0.0.1" if options.host in {"0.0.0.0", "::"} else options.host  # noqa: S104 - what the operator asked for
     return [
         Child("runtime", [*command, "runtime"], environment, "127.0.0.1", runtime_port, "/healthz"),

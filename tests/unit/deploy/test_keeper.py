@@ -180,6 +180,18 @@ def test_the_three_processes_accept_what_the_supervisor_gives_them(
     assert renderer.render_platform_asset_base_url == f"{backend.backend_internal_url}/"
 
 
+def test_no_child_takes_modules_from_the_folder_that_it_is_started_in(tmp_path: Path) -> None:
+    (tmp_path / "aiohttp.py").write_text("raise SystemExit(3)")
+    (tmp_path / "pydantic.py").write_text("raise SystemExit(3)")
+    backend = plan(LiteOptions(data=tmp_path, port=0))[-1]
+    environment = {name: value for name, value in os.environ.items() if "RENDER" not in name}
+    started = subprocess.run(
+        backend.command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert started.returncode == EXIT_REFUSED, started.stderr
+    assert "RENDER_SERVICE_CREDENTIAL" in started.stdout + started.stderr
+
+
 def test_what_the_operator_sets_wins_except_how_the_three_find_each_other(tmp_path: Path) -> None:
     given = {"RENDER_QUEUE_SIZE": "7", "RENDER_SERVICE_CREDENTIAL": "x" * 20, "RUNTIME_BASE_URLS": "http://elsewhere"}
     environment = plan(LiteOptions(data=tmp_path, environment=given))[0].environment
