@@ -6,7 +6,6 @@ when stdin ends. Survives a server that restarts: the next call connects again.
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -22,11 +21,12 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from pagegate.deploy.client import Api, ApiRefused, ServerUnreachable
-from pagegate.deploy.talking import DEFAULT_URL, NoToken, Server, find_url, operator_token
+from pagegate.deploy.talking import DEFAULT_URL, NoToken, Server, find_url, operator_token, tell_refusal
 
 CONNECT_S = 10.0
 SILENCE_S = 60.0  # the server says something every few seconds
 
+_AWAY = (httpx2.HTTPError, MCPError, OSError)
 Context = ServerRequestContext[Any, Any]
 
 
@@ -35,7 +35,7 @@ def serve_mcp(server: Server, project: int) -> int:
     try:
         asyncio.run(_serve(server, project))
     except (ApiRefused, ServerUnreachable, NoToken) as error:
-        sys.stderr.write(f"pagegate mcp: {error}\n")
+        tell_refusal("mcp", server, error)
         return 1
     return 0
 
@@ -46,8 +46,7 @@ async def _serve(server: Server, project: int) -> None:
     async with Api(url, token) as api:
         await api.call("GET", f"/projects/{project}")
     passing = Passing(f"{url}/projects/{project}/mcp", token)
-    async with passing.connected() as client:
-        words = client.instructions
+    words = await passing.instructions()
     door: McpServer[Any] = McpServer(
         "pagegate",
         version=version("pagegate"),
@@ -74,6 +73,15 @@ class Passing:
         ):
             yield client
 
+    async def instructions(self) -> str | None:
+        """What the server tells an agent first. Raises `ServerUnreachable`."""
+        try:
+            async with self.connected() as client:
+                return client.instructions
+        except* _AWAY as failed:
+            why = type(failed.exceptions[0]).__name__
+        raise ServerUnreachable(f"SERVER_UNREACHABLE: {self._url} did not answer ({why}); start this again in a while")
+
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         async with self.connected() as client:
             return await client.list_tools()
@@ -84,7 +92,7 @@ class Passing:
                 return await client.call_tool(
                     asked.name, asked.arguments, progress_callback=context.session.report_progress
                 )
-        except* (httpx2.HTTPError, MCPError, OSError) as failed:
+        except* _AWAY as failed:
             said = f"SERVER_UNREACHABLE: {self._url} did not answer ({type(failed.exceptions[0]).__name__})."
         return _failed(f"{said} What was submitted may still be checked: look with list_project_pages, then try again.")
 

@@ -14,6 +14,7 @@ from pagegate.deploy.client import Api, ApiRefused, ServerUnreachable
 from pagegate.deploy.lite import ADDRESS_FILE
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+_OF_MEMBERS = {"PROJECT_NOT_FOUND", "RUN_NOT_FOUND"}  # both also mean: not a member of its workspace
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,15 @@ def talk(command: str, server: Server, say: Callable[[Api], Awaitable[int]]) -> 
     try:
         return asyncio.run(speak())
     except (ApiRefused, ServerUnreachable, NoToken) as error:
-        sys.stderr.write(f"pagegate {command}: {error}\n")
+        tell_refusal(command, server, error)
         return 1
+
+
+def tell_refusal(command: str, server: Server, error: Exception) -> None:
+    """On stderr. Who gave no token is told as whom it was asked: the operator sees no project of others."""
+    sys.stderr.write(f"pagegate {command}: {error}\n")
+    if isinstance(error, ApiRefused) and error.code in _OF_MEMBERS and server.token is None:
+        sys.stderr.write("The operator's token asked, as none was given; --token or PAGEGATE_TOKEN asks as a member.\n")
 
 
 def find_url(data: Path) -> str | None:

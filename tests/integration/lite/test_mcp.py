@@ -11,11 +11,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from pagegate.deploy.client import Api
 from pagegate.deploy.demo import create_administrator, lite
+from pagegate.deploy.mcp_stdio import serve_mcp
+from pagegate.deploy.talking import Server
 from tests.integration.lite.test_lite import pagegate
 
 GOOD = '<template><main class="p-16"><h1 class="text-5xl">Winter</h1></main></template>\n'
@@ -91,3 +96,24 @@ def test_what_is_wrong_at_the_start_is_told_on_stderr(tmp_path: Path) -> None:
     assert "nobody answers at http://127.0.0.1:1" in nobody.stderr
     keyless = pagegate("mcp", "--project", "1", "--data", tmp_path)
     assert (keyless.returncode, "no token" in keyless.stderr) == (1, True)
+
+
+async def test_a_server_that_goes_away_at_the_start_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def there(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async def gone(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    app = web.Application()
+    app.add_routes([web.get("/projects/1", there), web.post("/projects/1/mcp", gone)])
+    async with TestServer(app) as server:
+        asked = Server(str(server.make_url("")), "pg_token", tmp_path)
+        assert await asyncio.to_thread(serve_mcp, asked, 1) == 1
+    said = capsys.readouterr()
+    assert "SERVER_UNREACHABLE" in said.err
+    assert (said.out, len(said.err.splitlines())) == ("", 1)
