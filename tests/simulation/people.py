@@ -192,6 +192,8 @@ class People:
                 await self.restore(place)
             case "component":
                 source = f"<template>{chance.random()}</template>"
+                if self.world.climate.makes:  # there a component says what it is, as pages do
+                    source = self._first_version(1).source
                 async with self.world.wire.write() as tx:
                     await components.put_component(tx, place.project_id, "Tile.vue", source, place.user_id)
             case "delete":
