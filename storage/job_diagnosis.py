@@ -115,11 +115,12 @@ async def _release(tx: Tx, job: Row[Any]) -> dict[str, Any]:
 
 
 async def _result(_: Tx, job: Row[Any]) -> dict[str, Any]:
-    """What the job itself says, where that is small."""
-    said = job.result if isinstance(job.result, Mapping) else {}
-    return {name: value for name, value in said.items() if isinstance(value, str | int | float)}
+    """What the job itself says of a file; what it says to an agent, or why it made nothing, is no thing made."""
+    said = job.result if job.status == "succeeded" and isinstance(job.result, Mapping) else {}
+    return {name: said[name] for name in _OF_FILES if said.get(name) is not None}
 
 
+_OF_FILES = ("asset", "asset_name", "version", "media_type", "size_bytes", "width_px", "height_px", "ratio")
 _MADE: dict[str, Made] = {
     "ai_page_mutation_jobs": _page_version,
     "component_mutation_jobs": _component_version,

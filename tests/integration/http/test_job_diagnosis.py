@@ -9,7 +9,7 @@ from pagegate.http.backend.builds import progress_key
 from pagegate.storage import builds, jobs, schema
 from pagegate.storage.builds import Artifact, FixedPage, FixedProject
 from pagegate.storage.job_diagnosis import _MADE
-from pagegate.storage.jobs import COMPONENT_MUTATION, PAGE_MUTATION, ClaimedJob
+from pagegate.storage.jobs import COMPONENT_MUTATION, IMAGE_GENERATION, PAGE_MUTATION, ClaimedJob
 from pagegate.storage.runs import CallSubmission, StepSubmission, submit_step
 from tests.integration.http.conftest import World
 from tests.integration.http.test_lanes_and_jobs import claim, submit
@@ -133,6 +133,30 @@ async def test_a_diagnosis_changes_nothing_and_is_for_members(world: World) -> N
 
 def test_every_kind_of_job_can_be_diagnosed_by_a_short_name() -> None:
     assert set(KINDS.values()) == set(_MADE) == set(schema.JOB_KINDS)
+
+
+async def test_a_picture_that_was_refused_made_nothing_and_one_that_was_made_is_told_by_its_file(world: World) -> None:
+    calls = [CallSubmission(name, "generate_image", {}, f"{name}.png", kind=IMAGE_GENERATION) for name in "ab"]
+    step = StepSubmission(
+        workspace_id=world.workspace_id, project_id=world.project_id, user_id=world.editor.user_id, calls=calls
+    )
+    async with world.db.write() as tx:
+        made, refused = (await submit_step(tx, step)).job_ids
+        first = await jobs.claim_job(tx, IMAGE_GENERATION, WORKER, 60_000)
+        assert first is not None
+        told = {"status": "passed", "asset_name": "a.png", "version": 1, "width_px": 3, "next": "Import it in a page."}
+        await jobs.finish_job(tx, first.lease, "finish", result=told)
+        second = await jobs.claim_job(tx, IMAGE_GENERATION, WORKER, 60_000)
+        assert second is not None
+        no = {"status": "refused", "asset_name": "b.png", "code": "IMAGE_PROMPT_REFUSED", "next": "Change the prompt."}
+        await jobs.finish_job(tx, second.lease, "fail", result=no, error={**ERROR, "code": "IMAGE_PROMPT_REFUSED"})
+    assert (await diagnosis(world, IMAGE_GENERATION, made))["says"] == [
+        "The job is over: succeeded.",
+        "It made asset_name a.png, version 1, width_px 3.",
+    ]
+    failed = await diagnosis(world, IMAGE_GENERATION, refused)
+    assert failed["made"] == {}
+    assert not [line for line in failed["says"] if "It made" in line]
 
 
 async def test_a_page_that_waits_for_a_component_of_its_step_says_for_which(world: World) -> None:
