@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from sqlalchemy.engine import make_url
 
 from pagegate.storage.engine import Database
@@ -17,6 +18,10 @@ from tests.services import PostgresServer
 
 _LONGEST_SHOWN = 40
 _NEW_CONTAINERS = 10_000  # net, between two collections of the youngest generation
+
+# Where nobody configures logs, a traceback is drawn with the source and all variables of each frame. That takes a
+# second, in which every timer of a test is late. The instance is the library's default, so it survives a reset.
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

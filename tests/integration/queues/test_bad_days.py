@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from pagegate.actors.kernel import stop
+from pagegate.actors.queues import queue
 from pagegate.actors.queues.kinds import Settle
 from pagegate.actors.queues.queue import JobQueue
 from pagegate.actors.queues.worker_state import LeaseTimes
@@ -179,13 +180,16 @@ async def poison(world: World, up_to: int) -> None:
             await tx.conn.exec_driver_sql(f"CREATE TRIGGER poison {when} EXECUTE FUNCTION poison()")
 
 
-async def test_a_page_of_rows_that_cannot_be_rescued_does_not_hide_the_good_one_behind_it(world: World) -> None:
+async def test_a_page_of_rows_that_cannot_be_rescued_does_not_hide_the_good_one_behind_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """CASE 12: more of them than a sweep looks at together."""
-    ids = await expired(world, 121)
+    monkeypatch.setattr(queue, "_SWEEP_PAGE_ROWS", 10)
+    ids = await expired(world, 13)
     await poison(world, ids[-2])
     sweeper = await a_sweeper(world, world.db)
     async with asyncio.timeout(30):
         while (await world.job(ids[-1])).status != "pending":
             await asyncio.sleep(0.01)
-    assert (await world.read(jobs.queue_counts, PAGE_MUTATION)).running == 120
+    assert (await world.read(jobs.queue_counts, PAGE_MUTATION)).running == 12
     await stop(sweeper)
