@@ -27,24 +27,21 @@ from sqlalchemy import (
     Executable,
     Result,
     Table,
-    event,
     func,
     insert,
     literal,
     select,
 )
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pagegate.storage.postgres import PostgresPool
 from pagegate.storage.present import PRESENT, server_now
 from pagegate.storage.sqlite import SqliteConnection, SqlitePool
-from pagegate.storage.stored_json import read_json
 
 T = TypeVar("T")
-
-_TRUSTED_S = 1.0  # a connection that rested for longer is asked whether it lives
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -185,7 +182,7 @@ class Database:
             self._writers: _Connections = _sqlite(url, options, begin="BEGIN IMMEDIATE")
             self._readers: _Connections = _sqlite(url, options, begin="BEGIN")
         else:
-            self._writers = self._readers = _Postgres(url, options)
+            self._writers = self._readers = _postgres(url, options)
 
     @classmethod
     async def open(
@@ -273,79 +270,12 @@ def _sqlite(url: URL, options: DatabaseOptions, *, begin: Literal["BEGIN", "BEGI
     )
 
 
-class _Postgres:
-    """SQLAlchemy's pool over asyncpg.
-
-    A connection that rested is asked whether it lives before a statement is lost to it (a server may have been
-    restarted); one that was in use a moment ago is not, since that question costs three turns to the server.
-    """
-
-    def __init__(self, url: URL, options: DatabaseOptions) -> None:
-        self.engine = _postgres_engine(url, options)
-        self.sync_engine = self.engine.sync_engine
-        event.listen(self.sync_engine, "checkin", self._rests)
-        event.listen(self.sync_engine, "checkout", self._is_wanted)
-
-    async def take(self, *, read_only: bool) -> AsyncConnection:
-        conn = await self.engine.connect()
-        try:
-            if read_only:
-                await conn.execution_options(postgresql_readonly=True)
-        except BaseException:
-            await self.give_back(conn)
-            raise
-        return conn
-
-    async def give_back(self, conn: AsyncConnection) -> None:
-        """Roll back what is still open and return the connection; one that cannot even do that is thrown away."""
-        try:
-            await conn.close()
-        except (DBAPIError, OSError, TimeoutError):
-            await conn.invalidate()
-            await conn.close()
-
-    async def dispose(self) -> None:
-        await self.engine.dispose()
-
-    @staticmethod
-    def _rests(_connection: object, record: Any) -> None:
-        record.info["rests_since_s"] = time.monotonic()
-
-    def _is_wanted(self, connection: Any, record: Any, _fairy: object) -> None:
-        since_s = record.info.pop("rests_since_s", None)
-        if since_s is None:
-            return
-        broken = connection.driver_connection.is_closed()
-        if not broken and time.monotonic() - since_s > _TRUSTED_S:
-            broken = not self._answers(connection)
-        if broken:
-            raise InvalidatePoolError
-
-    def _answers(self, connection: Any) -> bool:
-        dialect = self.sync_engine.dialect
-        try:
-            return dialect.do_ping(connection)
-        except dialect.loaded_dbapi.Error:
-            return False
-
-
-def _postgres_engine(url: URL, options: DatabaseOptions) -> AsyncEngine:
-    statement_timeout_ms = int(options.statement_timeout_s * 1000)
-    return create_async_engine(
+def _postgres(url: URL, options: DatabaseOptions) -> PostgresPool:
+    return PostgresPool(
         url,
-        json_deserializer=read_json,
-        pool_size=options.postgres_connections_max,
-        max_overflow=0,
-        pool_timeout=options.connect_timeout_s,
-        connect_args={
-            "timeout": options.connect_timeout_s,
-            "command_timeout": options.statement_timeout_s * 1.5,  # for a server that is gone without a word
-            "server_settings": {
-                "application_name": "pagegate",
-                "statement_timeout": str(statement_timeout_ms),
-                "idle_in_transaction_session_timeout": str(2 * statement_timeout_ms),
-            },
-        },
+        connections_max=options.postgres_connections_max,
+        connect_timeout_s=options.connect_timeout_s,
+        statement_timeout_s=options.statement_timeout_s,
     )
 
 
