@@ -26,19 +26,27 @@ EXIT_GOOD, EXIT_REFUSED_PAGE, EXIT_MACHINE = 0, 1, 2
 _CHUNK_BYTES = 256 * 1024
 
 
+class NoPages(Exception):
+    """Files that hold no page: empty, no text, or too large. What is wrong with the others is not looked for."""
+
+    def __init__(self, errors: list[LocatedError]) -> None:
+        super().__init__()
+        self.errors = errors
+
+
 class LocalSource:
     """Pages on disk, read once: what is saved meanwhile is not in this build."""
 
     def __init__(self, pages: list[LocalPage], name: str, routes: Routes, canvas: Canvas) -> None:
-        """Raises `BadArguments` for a file that is no page."""
+        """Raises `NoPages`, with each file that is no page."""
         self._files: dict[str, Path] = {}
         sources: dict[str, str] = {}
         assets: dict[str, AssetRef] = {}
         built: list[BuildPage] = []
-        problems: list[str] = []
+        refused: list[LocatedError] = []
         for page in pages:
             if isinstance(page.source, LocatedError):
-                problems.append(f"{page.file}: {page.source.message}")
+                refused.append(page.source)
                 continue
             taken = page.snapshot(page.source)
             manifest = page.manifest(taken, page.code, canvas)
@@ -57,8 +65,8 @@ class LocalSource:
                     canvas=canvas,
                 )
             )
-        if problems:
-            raise BadArguments(problems)
+        if refused:
+            raise NoPages(refused)
         self._snapshot = BuildSnapshot(project_name=name, routes=routes, pages=built, sources=sources, assets=assets)
 
     async def snapshot(self) -> BuildSnapshot:
@@ -92,7 +100,12 @@ def run_build(folder: Path, *, out: Path, canvas: str, project: Path | None, rou
     pages = pages_of(folder, project)
     if not out.absolute().parent.is_dir():
         raise BadArguments([f"--out {out}: there is no folder {out.parent}"])
-    source = LocalSource(pages, folder.resolve().name, routes, size)
+    located = {page.entry: page for page in pages}
+    try:
+        source = LocalSource(pages, folder.resolve().name, routes, size)
+    except NoPages as none:
+        _tell(none.errors, located)
+        return EXIT_REFUSED_PAGE
     configure_logs("build", level="error", stream=sys.stderr)
     try:
         built = asyncio.run(_build(source, out.absolute()))
@@ -103,7 +116,7 @@ def run_build(folder: Path, *, out: Path, canvas: str, project: Path | None, rou
         sys.stderr.write(f"pagegate build: {out} cannot be written ({error.strerror})\n")
         return EXIT_MACHINE
     if built.packed is None:
-        _tell(built.errors, {page.entry: page for page in pages})
+        _tell(built.errors, located)
         return EXIT_REFUSED_PAGE
     sys.stdout.write(f"{out}: {built.pages} pages, {built.packed.files} files, {built.packed.size_bytes} bytes\n")
     return EXIT_GOOD

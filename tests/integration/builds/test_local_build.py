@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from pagegate.deploy.build import LocalSource, pages_of
+from pagegate.deploy.build import LocalSource, pages_of, run_build
 from pagegate.deploy.pages import BadArguments, parse_canvas
 from pagegate.runtime.build_contract import BuildPage
 from pagegate.runtime.contract import Canvas
@@ -100,6 +100,17 @@ async def test_a_refused_page_is_located_and_leaves_no_zip(deck: Path) -> None:
     assert code == 1
     assert f"{deck / 'pages' / 'broken.vue'}:1:" in err
     assert "PAGE_ASSET_NOT_FOUND" in err
+    assert names_in(deck) == ["assets", "components", "pages"]
+
+
+def test_files_that_hold_no_page_are_refused_as_pages_are(deck: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (deck / "pages" / "bytes.vue").write_bytes(b"\xff\xfe")
+    (deck / "pages" / "empty.tsx").write_text("")
+    code = run_build(deck, out=deck / "out.zip", canvas="1280x720", project=None, routes="hash")
+    said = capsys.readouterr().err
+    assert code == 1
+    assert f"{deck / 'pages' / 'bytes.vue'}: PAGE_SOURCE_NOT_TEXT: The source is not UTF-8 text (byte 0)." in said
+    assert f"{deck / 'pages' / 'empty.tsx'}: PAGE_SOURCE_EMPTY" in said
     assert names_in(deck) == ["assets", "components", "pages"]
 
 
