@@ -29,7 +29,7 @@ _SUBMIT = "project builds"
 
 INTERRUPTED = {
     "code": "PROJECT_BUILD_INTERRUPTED",
-    "message": "The Runtime that made this build went away or was restarted.",
+    "message": "The Runtime that made this build went away, was restarted, or could not reach a Backend any more.",
     "hint": "This says nothing about the sources. Start the build again; earlier releases are as they were.",
 }
 NOBODY = {

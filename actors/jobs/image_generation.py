@@ -255,6 +255,7 @@ def told(wanted_name: str, saved: StoredAsset, number: int, size: AssetSize) -> 
         summary += f" It is not called {wanted_name!r}, because {why}."
     return {
         "status": "passed",
+        "success": True,
         "asset_name": saved.name,
         "version": number,
         "import": f"@assets/{saved.name}",

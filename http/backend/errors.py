@@ -37,6 +37,8 @@ class Refusal:
     hint: str = ""
 
 
+_ASK_AS_MEMBER = "Ask with a member's token; an owner of the workspace adds members."
+
 REFUSALS: dict[str, Refusal] = {
     # the request itself
     "REQUEST_JSON_INVALID": Refusal(400, "The body is not JSON.", "Send one JSON object in UTF-8."),
@@ -59,15 +61,19 @@ REFUSALS: dict[str, Refusal] = {
     # what is asked for
     "USER_NOT_FOUND": Refusal(404, "There is no such user."),
     "TOKEN_NOT_FOUND": Refusal(404, "There is no such token."),
-    "WORKSPACE_NOT_FOUND": Refusal(404, "There is no such workspace, or you are not a member of it."),
+    "WORKSPACE_NOT_FOUND": Refusal(404, "There is no such workspace, or you are not a member of it.", _ASK_AS_MEMBER),
     "MEMBER_NOT_FOUND": Refusal(404, "This user is not a member of the workspace."),
-    "PROJECT_NOT_FOUND": Refusal(404, "There is no such project, or you are not a member of its workspace."),
-    "COMPONENT_NOT_FOUND": Refusal(404, "The project has no such component."),
-    "ASSET_NOT_FOUND": Refusal(404, "The project has no such asset."),
-    "PAGE_NOT_FOUND": Refusal(404, "There is no such page, or you are not a member of its workspace."),
+    "PROJECT_NOT_FOUND": Refusal(
+        404, "There is no such project, or you are not a member of its workspace.", _ASK_AS_MEMBER
+    ),
+    "COMPONENT_NOT_FOUND": Refusal(
+        404, "The project has no such component.", "`GET /projects/{id}/components` lists them."
+    ),
+    "ASSET_NOT_FOUND": Refusal(404, "The project has no such asset.", "`GET /projects/{id}/assets` lists them."),
+    "PAGE_NOT_FOUND": Refusal(404, "There is no such page, or you are not a member of its workspace.", _ASK_AS_MEMBER),
     "PAGE_VERSION_NOT_FOUND": Refusal(404, "The page has no such version."),
     "PICTURE_NOT_FOUND": Refusal(404, "This version has no picture.", "It may still be pending; ask again later."),
-    "RUN_NOT_FOUND": Refusal(404, "There is no such run, or you are not a member of its workspace."),
+    "RUN_NOT_FOUND": Refusal(404, "There is no such run, or you are not a member of its workspace.", _ASK_AS_MEMBER),
     "RUN_EVENT_NOT_FOUND": Refusal(404, "The run has no event with this index.", "Follow from an index that exists."),
     "PREVIEW_ARTIFACT_UNAVAILABLE": Refusal(
         404,
@@ -164,7 +170,7 @@ REFUSALS: dict[str, Refusal] = {
     "PROJECT_BUILD_ARCHIVE_REFUSED": Refusal(422, "The archive cannot be served.", "Build it again."),
     "PROJECT_BUILD_UPLOAD_FAILED": Refusal(400, "The upload did not arrive whole.", "Start the build again."),
     # jobs and lanes
-    "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`GET /lanes` names them; so does /openapi.json."),
+    "LANE_NOT_FOUND": Refusal(404, "There is no such lane.", "`pagegate lanes` and `GET /lanes` name them."),
     "JOB_NOT_FOUND": Refusal(
         404, "There is no such job, or you are not a member of its workspace.", "Old jobs are pruned after a while."
     ),

@@ -45,7 +45,11 @@ def media_type_of(name: str) -> str:
     ending = PurePosixPath(name).suffix.lower()
     if ending not in MEDIA_TYPES:
         allowed = ", ".join(sorted(MEDIA_TYPES))
-        raise ApiError("ASSET_TYPE_NOT_ALLOWED", f"Files ending in {ending or 'nothing'} are not accepted.", allowed)
+        raise ApiError(
+            "ASSET_TYPE_NOT_ALLOWED",
+            f"Files ending in {ending or 'nothing'} are not accepted.",
+            f"Accepted are {allowed}.",
+        )
     return MEDIA_TYPES[ending]
 
 

@@ -39,7 +39,7 @@ const HINTS = {
   VISUAL_EDIT_SOURCE_UNREADABLE: 'Correct the source first; the message says where.',
   VISUAL_EDIT_TOO_LARGE: 'Split the page into components; they can be edited one by one.',
   ASSET_UNREADABLE: 'Upload the file again, whole and in the format that its name says.',
-  ASSET_HAS_NO_SIZE: 'Give the file a size: an SVG needs a viewBox, or a width and a height.',
+  ASSET_HAS_NO_SIZE: 'Give the file a size: an SVG needs a viewBox, or a width and a height in numbers; a video needs a picture track.',
   ASSET_DIMENSIONS_TOO_LARGE: 'Make it smaller: at most 65535 px a side and 268 million pixels.',
   ASSET_NOT_MEASURABLE: 'Only images, SVG and videos have a size.',
   LIGHT_TOOL_UNKNOWN: 'Use a tool that exists, or a Runtime that has it.',

@@ -40,7 +40,9 @@ async def test_a_picture_becomes_a_file_of_the_project_and_its_call_is_told(stud
     assert await studios.objects.get(file.stored.key) == content
     ((state, told),) = await studios.world.tasks(submitted.run_id)
     assert state == "succeeded"
-    assert {key: told[key] for key in ("asset_name", "version", "import", "width_px", "height_px", "ratio")} == {
+    keys = ("success", "asset_name", "version", "import", "width_px", "height_px", "ratio")
+    assert {key: told[key] for key in keys} == {
+        "success": True,
         "asset_name": "hero.png",
         "version": 1,
         "import": "@assets/hero.png",
