@@ -21,6 +21,7 @@ _STATEMENTS = (
         "build over its time",
         "failing builds",
     ),
+    Mutant(builds, "claim_build", "no fence", (UNFENCED,), ("builders",)),
     Mutant(builds, "promote", "no fence", (UNFENCED,), ("sleeping builders", "bad wires")),
     mutant(
         builds, "promote", "after a cancel", "if row.cancel_requested_at is not None:", "if False:", "cancelled builds"
@@ -150,6 +151,7 @@ _DOOR = (
 MUTANTS = (*_STATEMENTS, *_DOOR)
 
 SURVIVORS = {
+    "builds.claim_build: no fence": "it was claimed in the same transaction",
     "builds.promote: no fence": "the job ends last in the same transaction, under the whole fence: it rolls back",
     "builds.fail_build: no fence": "the job ends next in the same transaction, under the whole fence: it rolls back",
     "builds.interrupt_expired: any attempt": "a build is claimed by one Runtime at most; there is no later attempt",
