@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, STOP_WAIT_S, Child, Keeper, Say, StartRefused, make_room
@@ -27,6 +27,7 @@ from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, STOP_WAIT_S, Child, 
 WEEK_S = 7 * 24 * 3600.0
 READY_WORDS = "pagegate is at"
 ADDRESS_FILE = "address"  # in the data folder while all three answer: where `pagegate user` finds the server
+PORT_FILE = "runtime_port"  # in the data folder: addresses of sites begin with it, and outlive a start
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,25 @@ def free_port(host: str) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def kept_port(data: Path, say: Say) -> int:
+    """The port that the Runtime had at the last start on this folder. One that is taken is not forgotten by this."""
+    try:
+        kept = int((data / PORT_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        kept = 0
+    if kept in range(1, 65536):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            # as the Runtime will: connections that ended do not count
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", kept))
+            return kept
+        say(f"port {kept} is taken by another program: addresses of sites have another one until the next start")
+        return free_port("127.0.0.1")
+    port = free_port("127.0.0.1")
+    (data / PORT_FILE).write_text(f"{port}\n", encoding="utf-8")
+    return port
 
 
 def plan(options: LiteOptions) -> list[Child]:
@@ -146,7 +166,8 @@ async def run(options: LiteOptions, say: Say, ready: Callable[[list[Child]], Non
         loop.add_signal_handler(number, on_signal, number)
     with data_folder(options.data):
         keepers = []
-        for child in plan(options):
+        runtime_port = options.runtime_port or kept_port(options.data, say)
+        for child in plan(replace(options, runtime_port=runtime_port)):
             log = options.data / "logs" / f"{child.name}.log"
             make_room(log)
             keepers.append(Keeper(child, log, say))

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from pagegate.deploy.keeper import EXIT_REFUSED, Child, Keeper, StartRefused, answers, make_room
-from pagegate.deploy.lite import LiteOptions, data_folder, free_port, plan
+from pagegate.deploy.lite import PORT_FILE, LiteOptions, data_folder, free_port, kept_port, plan
 from pagegate.deploy.process_settings import load
 from pagegate.deploy.settings import BackendSettings, RendererSettings, RuntimeSettings
 
@@ -190,6 +191,20 @@ def test_no_child_takes_modules_from_the_folder_that_it_is_started_in(tmp_path: 
     )
     assert started.returncode == EXIT_REFUSED, started.stderr
     assert "RENDER_SERVICE_CREDENTIAL" in started.stdout + started.stderr
+
+
+def test_the_runtime_has_the_same_port_at_each_start_since_addresses_of_sites_begin_with_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = kept_port(tmp_path, said.append)
+    assert (kept_port(tmp_path, said.append), said) == (first, [])
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", first))
+        other.listen()
+        assert kept_port(tmp_path, said.append) != first
+    assert [line.startswith(f"port {first} is taken") for line in said] == [True]
+    assert kept_port(tmp_path, said.append) == first
+    (tmp_path / PORT_FILE).write_text("99999")
+    assert kept_port(tmp_path, said.append) == int((tmp_path / PORT_FILE).read_text()) < 65536
 
 
 def test_what_the_operator_sets_wins_except_how_the_three_find_each_other(tmp_path: Path) -> None:
