@@ -44,7 +44,7 @@ Token = Annotated[
 ]
 Data = Annotated[Path, typer.Option(envvar="PAGEGATE_DATA", help="The data folder of `pagegate lite`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="What the server answered, as JSON.")]
-Lane = Annotated[str, typer.Argument(help="As `pagegate lanes` names it.")]
+Lane = Annotated[str, typer.Argument(help="As `pagegate lanes` names it, or short: page, component, image, …")]
 JobId = Annotated[int, typer.Argument(min=1, help="As `pagegate jobs list` shows it.")]
 JobStatus = Literal["pending", "running", "succeeded", "failed", "cancelled", "skipped"]
 
@@ -255,7 +255,9 @@ def lanes_resume(lane: Lane, url: Url = None, token: Token = None, data: Data = 
 
 @jobs_app.command("list")
 def jobs_list(
-    lane: Annotated[str | None, typer.Option(help="As `pagegate lanes` names it. Default: page writes.")] = None,
+    lane: Annotated[
+        str | None, typer.Option(help="As `pagegate lanes` names it, or short: component. Default: page writes.")
+    ] = None,
     status: Annotated[JobStatus | None, typer.Option(help="Only jobs in this state.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     before: Annotated[int | None, typer.Option(min=1, help="Only jobs with a smaller id: the next page.")] = None,
@@ -264,7 +266,7 @@ def jobs_list(
     token: Token = None,
     data: Data = Path("data"),
 ) -> None:
-    """List jobs, newest first."""
+    """List the jobs of one lane, newest first."""
     from pagegate.deploy.operating import list_jobs
 
     wanted = {"lane": lane, "status": status, "limit": limit, "before": before}

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pagegate.deploy.client import Api
+from pagegate.deploy.diagnose import KINDS
 from pagegate.deploy.report import console_of
 from pagegate.deploy.talking import Server, talk
 
@@ -43,7 +44,7 @@ def change_lane(server: Server, lane: str, change: Literal["pause", "resume"]) -
     """Pause or resume; what came of it is told on stderr."""
 
     async def ask(api: Api) -> int:
-        now = await api.call("POST", f"/lanes/{_part(lane)}/{change}")
+        now = await api.call("POST", f"/lanes/{_part(KINDS.get(lane, lane))}/{change}")
         state = "is paused; running jobs go on" if now["paused"] else "is open"
         sys.stderr.write(f"{now['lane']} {state} ({now['pending']} pending, {now['running']} running)\n")
         return 0
@@ -52,14 +53,18 @@ def change_lane(server: Server, lane: str, change: Literal["pause", "resume"]) -
 
 
 def list_jobs(server: Server, wanted: Mapping[str, Any], *, as_json: bool) -> int:
-    """A line a job, newest first."""
+    """A line a job of one lane, newest first."""
+    lane = wanted.get("lane")
 
     async def show(api: Api) -> int:
-        query = urlencode({name: value for name, value in wanted.items() if value is not None})
+        asked = {**wanted, "lane": None if lane is None else KINDS.get(lane, lane)}
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
         answer = await api.call("GET", f"/jobs?{query}")
         if as_json:
             return _print_json(answer)
         console_of(sys.stdout).print(_job_table(answer["jobs"]))
+        if lane is None:
+            sys.stderr.write(f"page writes only; --lane shows other kinds: {', '.join(KINDS)}\n")
         if answer["next_before"] is not None:
             sys.stderr.write(f"older ones: --before {answer['next_before']}\n")
         return 0
@@ -152,7 +157,7 @@ def _print_json(answer: Any) -> int:
 
 
 def _address(lane: str, job_id: int) -> str:
-    return f"/jobs/{_part(lane)}/{job_id}"
+    return f"/jobs/{_part(KINDS.get(lane, lane))}/{job_id}"
 
 
 def _part(name: str) -> str:

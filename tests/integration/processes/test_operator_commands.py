@@ -72,8 +72,8 @@ async def test_lanes_are_shown_paused_and_resumed(
     assert shown.code == 0, shown.err
     assert LANE in shown.out
     assert "open" in shown.out
-    paused = await say("lanes", "pause", LANE)
-    assert (paused.code, "is paused" in paused.err) == (0, True)
+    paused = await say("lanes", "pause", "page")  # the short name
+    assert (paused.code, f"{LANE} is paused" in paused.err) == (0, True)
     assert "paused by operator" in (await say("lanes")).out
     far.gate.set()
     async with serve.api as api:
@@ -106,9 +106,12 @@ async def test_jobs_are_listed_shown_and_cancelled(
     first_page = await say("jobs", "list", "--limit", "1")
     assert (first_page.code, f"--before {waiting}" in first_page.err) == (0, True)
     assert str(waiting) in first_page.out
+    assert "page writes only" in first_page.err
     shown = await say("jobs", "show", LANE, str(running))
     assert (shown.code, "running" in shown.out, "lease_valid" in shown.out) == (0, True, True)
-    cancelled = await say("jobs", "cancel", LANE, str(waiting))
+    others = await say("jobs", "list", "--lane", "image")
+    assert (others.code, others.err) == (0, "")
+    cancelled = await say("jobs", "cancel", "page", str(waiting))
     assert (cancelled.code, cancelled.err) == (0, f"job {waiting} is cancelled\n")
     asked = await say("jobs", "cancel", LANE, str(running))
     assert (asked.code, asked.err) == (0, f"job {running} was asked to stop\n")
