@@ -12,6 +12,7 @@ Imports nothing heavy on purpose: this process lives as long as the three, and i
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -49,6 +50,18 @@ def free_port(host: str) -> int:
         return int(probe.getsockname()[1])
 
 
+def is_taken(host: str, port: int) -> bool:
+    """Whether another program listens there. Asked as the child will ask: connections that ended do not count."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE  # what else is wrong with an address, the child will say
+    return False
+
+
 def kept_port(data: Path, say: Say) -> int:
     """The port that the Runtime had at the last start on this folder. One that is taken is not forgotten by this."""
     try:
@@ -56,10 +69,7 @@ def kept_port(data: Path, say: Say) -> int:
     except (OSError, ValueError):
         kept = 0
     if kept in range(1, 65536):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            # as the Runtime will: connections that ended do not count
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", kept))
+        if not is_taken("127.0.0.1", kept):
             return kept
         say(f"port {kept} is taken by another program: addresses of sites have another one until the next start")
         return free_port("127.0.0.1")
@@ -166,6 +176,8 @@ async def run(options: LiteOptions, say: Say, ready: Callable[[list[Child]], Non
         loop.add_signal_handler(number, on_signal, number)
     with data_folder(options.data):
         keepers = []
+        if is_taken(options.host, options.port):  # whoever has it would be taken for our Backend
+            raise StartRefused(f"port {options.port} is taken by another program: choose one with --port", EXIT_BUSY)
         runtime_port = options.runtime_port or kept_port(options.data, say)
         for child in plan(replace(options, runtime_port=runtime_port)):
             log = options.data / "logs" / f"{child.name}.log"

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pagegate.deploy.keeper import EXIT_REFUSED, Child, Keeper, StartRefused, answers, make_room
-from pagegate.deploy.lite import PORT_FILE, LiteOptions, data_folder, free_port, kept_port, plan
+from pagegate.deploy.keeper import EXIT_BUSY, EXIT_REFUSED, Child, Keeper, StartRefused, answers, make_room
+from pagegate.deploy.lite import PORT_FILE, LiteOptions, data_folder, free_port, is_taken, kept_port, plan, run
 from pagegate.deploy.process_settings import load
 from pagegate.deploy.settings import BackendSettings, RendererSettings, RuntimeSettings
 
@@ -205,6 +205,18 @@ def test_the_runtime_has_the_same_port_at_each_start_since_addresses_of_sites_be
     assert kept_port(tmp_path, said.append) == first
     (tmp_path / PORT_FILE).write_text("99999")
     assert kept_port(tmp_path, said.append) == int((tmp_path / PORT_FILE).read_text()) < 65536
+
+
+async def test_a_port_that_another_program_has_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StartRefused, match=f"port {port} is taken") as refused:
+            await run(LiteOptions(data=tmp_path, port=port), lambda line: None, lambda children: None)
+    assert refused.value.exit_code == EXIT_BUSY
+    assert not list((tmp_path / "logs").iterdir())
+    assert not is_taken("127.0.0.1", port)
 
 
 def test_what_the_operator_sets_wins_except_how_the_three_find_each_other(tmp_path: Path) -> None:
