@@ -52,10 +52,10 @@ MAKER_CLIMATES: dict[str, Climate] = {
     # files that are replaced and deleted while they are measured
     "files come and go": replace(
         _MAKERS,
-        trouble=("suspend", "kill", "runtime"),
-        agents=(1,),
+        trouble=("suspend", "kill", "edit"),
+        agents=(4,),
         files=(8, 12),
-        weather={"runtime_hangs": 0.3},
+        weather={"runtime_hangs": 0.8},
         drowsy=0.05,
     ),
 }

@@ -25,7 +25,6 @@ _WEATHER = {
     "put a file",
     "deleted a file",
     "image.generation.job.answer_found",
-    "image.generation.job.not_answered",
     "image.generation.staged.swept",
     "asset.ratio.job.stale",
 }

@@ -27,7 +27,6 @@ _WEATHER = {
     "actor crashes",
     "commit lost",
     "answer of a commit lost",
-    "compile timed out",
     "job.rescued",
     "render.worker.busy",
     "render.worker.unavailable",
