@@ -19,6 +19,7 @@ from pagegate.runtime.refusals import BackendNotAllowed
 
 _SYSTEM = web.AppKey("build_system", RuntimeSystem)
 _PULLER = web.AppKey("build_puller", BuildPuller)
+_PAUSES_S = (1.0, 2.0, 4.0, 8.0)  # while a Backend restarts
 
 
 def add_build_routes(app: web.Application, system: RuntimeSystem) -> None:
@@ -34,7 +35,7 @@ async def _puller(app: web.Application) -> AsyncIterator[None]:
 
         async def claim(offer: BuildOffer, wanted: BuildClaim) -> tuple[BuildClaimed, Attempt] | None:
             claimed = await claim_build(session, offer, wanted)
-            return None if claimed is None else (claimed, BuildAttempt(session, offer.backend_url, claimed))
+            return None if claimed is None else (claimed, BuildAttempt(session, offer.backend_url, claimed, _PAUSES_S))
 
         async def build(task: SiteBuildTask, deadline_s: float) -> Built:
             return await system.build(task, deadline_s=deadline_s)

@@ -5,7 +5,8 @@ else fails is a `SourceUnavailable` or a `BuildAssetMissing`, or an `UploadFaile
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -65,15 +66,25 @@ async def claim_build(session: aiohttp.ClientSession, offer: BuildOffer, claim: 
 
 
 class BuildAttempt:
-    """One claimed attempt at its Backend; also the `BuildSource` of its task."""
+    """One claimed attempt at its Backend; also the `BuildSource` of its task.
 
-    def __init__(self, session: aiohttp.ClientSession, backend_url: str, claimed: BuildClaimed) -> None:
-        self._session, self._token = session, claimed.token
+    `pauses_s`: a Backend that is just restarting is asked for its sources again after each of them, so that this costs
+    no build. Heartbeats have a rhythm of their own, and so has the upload.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        backend_url: str,
+        claimed: BuildClaimed,
+        pauses_s: Sequence[float] = (),
+    ) -> None:
+        self._session, self._token, self._pauses_s = session, claimed.token, pauses_s
         self._base = f"{backend_url.rstrip('/')}{_AT}/{claimed.job_id}/{claimed.attempt}"
 
     async def snapshot(self) -> BuildSnapshot:
         """See `BuildSource`."""
-        status, body = await self._ask("GET", "/snapshot")
+        status, body = await self._get_snapshot()
         if status != 200:
             raise SourceUnavailable(f"the Backend answered {status} for the snapshot")
         try:
@@ -83,6 +94,21 @@ class BuildAttempt:
 
     async def asset(self, name: str) -> AsyncIterator[bytes]:
         """See `BuildSource`."""
+        for pause_s in self._pauses_s:
+            begun = False
+            try:
+                async for chunk in self._asset(name):
+                    begun = True
+                    yield chunk
+                return
+            except SourceUnavailable:
+                if begun:
+                    raise
+            await asyncio.sleep(pause_s)
+        async for chunk in self._asset(name):
+            yield chunk
+
+    async def _asset(self, name: str) -> AsyncIterator[bytes]:
         url = f"{self._base}/assets/{quote(name, safe='')}"
         try:
             async with self._session.get(
@@ -129,6 +155,15 @@ class BuildAttempt:
         if refusal.code in {"BUILD_ATTEMPT_OVER", "TICKET_INVALID"}:
             raise AttemptOver(refusal.code)
         raise UploadFailed(refusal)
+
+    async def _get_snapshot(self) -> tuple[int, bytes]:
+        for pause_s in self._pauses_s:
+            with contextlib.suppress(SourceUnavailable):
+                status, told = await self._ask("GET", "/snapshot")
+                if status < 500:
+                    return status, told
+            await asyncio.sleep(pause_s)
+        return await self._ask("GET", "/snapshot")
 
     async def _ask(self, method: str, path: str, body: BaseModel | None = None) -> tuple[int, bytes]:
         status, told = await _call(self._session, method, self._base + path, self._token, body)
