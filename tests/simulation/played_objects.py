@@ -84,6 +84,9 @@ class PlayedObjects:
 
         return OpenObject(len(content), chunks())
 
+    async def size_bytes(self, key: str) -> int:
+        return len(await self.get(key))
+
     @asynccontextmanager
     async def writing(
         self,
