@@ -5,11 +5,16 @@ Runtime told it to, or by the actor that found it over.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import CollectorRegistry, Counter
 
+from pagegate.runtime.build_contract import BuildFault
 from pagegate.storage.builds import PROJECT_BUILD
+from pagegate.storage.jobs import CANCELLED
+
+# Those of a Runtime, and `released`; a cancelled build that its Runtime no longer told of ends as every job does.
+OUTCOMES = ("released", *get_args(BuildFault), CANCELLED["code"])
 
 Ran = Callable[[str, float, float], None]
 
@@ -32,6 +37,8 @@ class BuildNumbers:
         self._ends = Counter(
             "pagegate_build_ends_total", "Builds by what became of them.", ["outcome"], registry=registry
         )
+        for outcome in OUTCOMES:  # there from the start: a rate needs a zero to begin with
+            self._ends.labels(outcome)
         self._bytes = Counter(
             "pagegate_build_upload_bytes_total", "Bytes of artifacts that came whole.", registry=registry
         )

@@ -38,6 +38,7 @@ from pagegate.storage.objects import (
 
 log = structlog.get_logger()
 
+OUTCOMES = ("made", "refused", "failed")  # of a request to a provider
 _KEYS_REMEMBERED_MS = 12 * 3600 * 1000  # those who honour keys do so for a day, as far as is known
 _STAGE_TRIES = 4
 _STAGE_AGAIN_S = 1.0

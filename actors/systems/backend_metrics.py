@@ -7,6 +7,7 @@ counters and histograms are this process's own and never fall. A lane is a kind 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pagegate.actors.jobs.build_numbers import BuildNumbers
+from pagegate.actors.jobs.image_generation import OUTCOMES as IMAGE_OUTCOMES
 from pagegate.storage import lane_views, renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.jobs import ClaimedJob
@@ -70,6 +71,8 @@ class BackendMetrics:
             ["outcome"],
             registry=registry,
         )
+        for outcome in IMAGE_OUTCOMES:
+            self._images.labels(outcome)
         self._webhooks = Counter(
             "pagegate_webhook_tries_total", "Tries to tell a webhook of a run's end.", ["outcome"], registry=registry
         )
