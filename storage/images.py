@@ -59,6 +59,14 @@ async def list_names_to_come(tx: Tx, project_id: int) -> set[str]:
     return set((await tx.execute(coming)).scalars())
 
 
+async def list_refused_of_step(tx: Tx, batch_id: int, position: int) -> list[str]:
+    """The files that earlier calls of the same step were to make and did not, by name."""
+    refused = select(_jobs.c.asset_name).where(
+        _jobs.c.batch_id == batch_id, _jobs.c.position < position, _jobs.c.status.in_(("failed", "cancelled"))
+    )
+    return sorted(set((await tx.execute(refused)).scalars()))
+
+
 async def list_taken_names(tx: Tx, project_id: int) -> set[str]:
     """Files that a project has."""
     there = select(_assets.c.name).where(_assets.c.project_id == project_id, _assets.c.deleted_at_ms.is_(None))

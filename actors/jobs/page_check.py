@@ -15,6 +15,7 @@ import structlog
 from sqlalchemy import Row
 
 from pagegate.actors.compiling.admission import Compiled, RuntimeAdmission
+from pagegate.actors.jobs.asset_bytes import Lost, find_lost, looking, something_missing
 from pagegate.actors.jobs.candidate import Candidate, context_of, snapshot_of
 from pagegate.actors.jobs.candidate_compile import CandidateCompiler, CheckLimits, OpenArtifact
 from pagegate.actors.jobs.snapshot import Snapshot
@@ -28,6 +29,7 @@ from pagegate.runtime.contract import CompileResult
 from pagegate.storage import renders
 from pagegate.storage.engine import Database, DatabaseUnavailable
 from pagegate.storage.lease import Lease
+from pagegate.storage.objects import Objects, StoredAsset
 from pagegate.storage.preview_artifacts import PreviewArtifacts
 from pagegate.storage.renders import RenderQueueFull
 from pagegate.storage.screenshot_context import CaptureContext, viewport_text
@@ -53,6 +55,7 @@ class Checked:
     context: CaptureContext
     picture: TemporaryPicture | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
+    lost: Lost | None = None  # why it is unavailable, when that is for its assets
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Captured:
     picture: TemporaryPicture | None = None
     content_error: str | None = None
     unavailable: tuple[str, str] | None = None  # an infrastructure code and its message (R9)
+    hint: str = ""  # what to do about that, where it is known
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,13 @@ class _Look:
 
 @dataclass(frozen=True)
 class _Looked:
-    """`rendered` None: the compile failed."""
+    """`rendered` None: the compile failed, or bytes of the page's assets are `lost` and nobody looked."""
 
     compiled: CompileResult
     rendered: Row[Any] | None
     snapshot: Snapshot
     laps_ms: dict[str, float]
+    lost: Lost | None = None
 
 
 class PageCheck:
@@ -94,6 +99,7 @@ class PageCheck:
     def __init__(
         self,
         db: Database,
+        objects: Objects,
         artifacts: PreviewArtifacts,
         tickets: Tickets,
         admission: pykka.ActorRef[RuntimeAdmission],
@@ -101,7 +107,7 @@ class PageCheck:
         backend_url: str,
         limits: CheckLimits,
     ) -> None:
-        self._db, self._coordinator, self._limits = db, coordinator, limits
+        self._db, self._objects, self._coordinator, self._limits = db, objects, coordinator, limits
         self._compiler = CandidateCompiler(artifacts, tickets, admission, backend_url, limits)
 
     async def run(self, job: Lease, candidate: Candidate, progress: Progress) -> Checked:
@@ -125,6 +131,9 @@ class PageCheck:
     async def capture(self, job: Lease, candidate: Candidate, viewport: Viewport) -> Captured:
         """Take a picture of a saved page under the job's lease, behind the checks (S1). Raises `TryLater`."""
         looked = await self._look(job, candidate, _Look("page.screenshot", "background", viewport), _tell_nobody)
+        if looked.lost is not None:
+            unavailable = (looked.lost.code, looked.lost.message)
+            return Captured(context_of(candidate, looked.snapshot), unavailable=unavailable, hint=looked.lost.hint)
         if looked.rendered is None:
             error = looked.compiled.errors[0].message if looked.compiled.errors else "it does not compile"
             return Captured(context_of(candidate, looked.snapshot), content_error=f"The page does not compile: {error}")
@@ -148,25 +157,45 @@ class PageCheck:
             watch.lap("artifact_ms")
             about = {"job_id": job.id, "artifact_id": artifact.artifact_id}
             log.info("preview.artifact.created", **about, full=snapshot.full, **watch.laps)
-            compiled = await _beside(progress("compile"), artifact.compile(background=look.background))
-            watch.lap("compile_ms")
-            log.info(
-                "runtime.diagnostics.compile.finished",
-                job_id=job.id,
-                ok=compiled.result.ok,
-                ms=watch.laps["compile_ms"],
-            )
-            if not compiled.result.ok:
-                return _Looked(compiled.result, None, snapshot, watch.laps)
+            # A full snapshot may hold far more than the page uses: its assets are looked at when one did not arrive.
+            used = () if snapshot.full else _used_assets(candidate, snapshot)
+            async with looking(self._objects, used) as find_lost_before:
+                compiled = await _beside(progress("compile"), artifact.compile(background=look.background))
+                watch.lap("compile_ms")
+                log.info(
+                    "runtime.diagnostics.compile.finished",
+                    job_id=job.id,
+                    ok=compiled.result.ok,
+                    ms=watch.laps["compile_ms"],
+                )
+                if not compiled.result.ok:
+                    return _Looked(compiled.result, None, snapshot, watch.laps)
+                lost = await find_lost_before()
+            if lost is not None:
+                log.warning("preview.assets.lost", **about, code=lost.code, reason=lost.message)
+                return _Looked(compiled.result, None, snapshot, watch.laps, lost)
             rendered = await _beside(
                 progress("render"), self._render(job, candidate.workspace_id, look, artifact, compiled)
             )
             watch.lap("render_ms")
-            return _Looked(compiled.result, rendered, snapshot, watch.laps)
+            lost = await self._lost_meanwhile(candidate, snapshot, rendered)
+            return _Looked(compiled.result, rendered, snapshot, watch.laps, lost)
+
+    async def _lost_meanwhile(self, candidate: Candidate, snapshot: Snapshot, rendered: Row[Any]) -> Lost | None:
+        """When something did not arrive in the browser: whether that is for the object store."""
+        if rendered.status != RENDER_REQUEST.target("finish") or not snapshot.assets:
+            return None
+        diagnosis = RenderResult.model_validate(rendered.result).diagnosis
+        if diagnosis is None or not something_missing(diagnosis.findings):
+            return None
+        return await find_lost(self._objects, _used_assets(candidate, snapshot))
 
     def _checked(self, candidate: Candidate, looked: _Looked) -> Checked:
         used, rendered = frozenset(looked.snapshot.modules), looked.rendered
         bare = context_of(candidate, looked.snapshot, runtime_build=looked.compiled.runtime_build)
+        if looked.lost is not None:
+            verdict = judge(looked.compiled, None, looked.lost.code, looked.lost.message)
+            return Checked(verdict, used, bare, None, looked.laps_ms, looked.lost)
         if rendered is None:
             return Checked(judge(looked.compiled, None), used, bare, None, looked.laps_ms)
         if rendered.status != RENDER_REQUEST.target("finish"):
@@ -269,6 +298,10 @@ def _context(candidate: Candidate, looked: _Looked, result: RenderResult, viewpo
         runtime_build=looked.compiled.runtime_build,
         policy=capture_policy(viewport, result.profile_digest),
     )
+
+
+def _used_assets(candidate: Candidate, snapshot: Snapshot) -> list[StoredAsset]:
+    return [candidate.assets[name] for name in sorted(snapshot.assets)]
 
 
 def capture_policy(viewport: Viewport, profile_digest: str) -> str:

@@ -13,6 +13,7 @@ import structlog
 
 from pagegate.actors.agents.feed import RunFeed
 from pagegate.actors.agents.submissions import refuse_cut
+from pagegate.actors.jobs.asset_bytes import Lost
 from pagegate.actors.jobs.call_job import CallTeller, Refused, about_of, ending
 from pagegate.actors.jobs.page_check import Checked, PageCheck, Stopwatch
 from pagegate.actors.jobs.page_picture import PagePictures, Saved
@@ -21,7 +22,7 @@ from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScree
 from pagegate.actors.jobs.verdict import Verdict
 from pagegate.actors.jobs.verdict_memory import VerdictMemory
 from pagegate.actors.queues.kinds import End, Settle, StartOver, TryLater
-from pagegate.storage import components, jobs, pages
+from pagegate.storage import components, images, jobs, pages
 from pagegate.storage.engine import Database, Tx
 from pagegate.storage.jobs import ClaimedJob
 from pagegate.storage.objects import Objects
@@ -35,26 +36,42 @@ _REPAIR_FIRST = (
     "The component {name}, called before this page in the same step, was not saved. Repair that one first, as its own "
     "result says; then send this page again as it is. Nothing was saved."
 )
+_SEE_TO_PICTURE = (
+    "The picture {name}, called before this page in the same step, was not made. See to that one first, as its own "
+    "result says; then send this page again as it is, or without it when there can be none. Nothing was saved."
+)
+_LATER = "This says nothing about the source: do not change it for that. Send the call again later. Nothing was saved."
 _SAVED = "The page is saved; nothing needs to be done."
 _SAVED_WITH_WARNINGS = "The page is saved. Look at its findings; repair what was not meant with apply_page_edits."
 _SAVED_UNSEEN = "The page is saved, but nobody has looked at it: check it again when rendering is available."
 
 
-def decide(verdict: Verdict, skip_visual_verification: bool) -> Refused | TryLater | None:
-    """Why a page is not saved now, or None when it is (R8, R9). Pure."""
+def decide(verdict: Verdict, skip_visual_verification: bool, lost: Lost | None = None) -> Refused | TryLater | None:
+    """Why a page is not saved now, or None when it is (R8, R9). `lost`: it was not looked at for its assets. Pure."""
     if verdict.success or (verdict.status == "unavailable" and skip_visual_verification):
         return None
     if verdict.status == "unavailable":
-        message = f"the page could not be looked at ({verdict.unavailable_code})"
-        return TryLater("RENDER_SERVICE_UNAVAILABLE", message, result=told(verdict, next=_SAVED_UNSEEN))
+        code, hint = ("RENDER_SERVICE_UNAVAILABLE", _LATER) if lost is None else (lost.code, lost.hint)
+        message = lost.message if lost is not None else f"the page could not be looked at ({verdict.unavailable_code})"
+        return TryLater(code, message, result=told(verdict, code=code, next=hint), hint=hint)
     return Refused("PAGE_VALIDATION_FAILED", verdict.summary(), _REPAIR)
 
 
-def repair_first(verdict: Verdict, refused: Sequence[str]) -> str | None:
-    """What to do about a page that misses a component of its own step, which was refused (A11). Pure."""
+def repair_first(verdict: Verdict, refused: Sequence[str], pictures: Sequence[str] = ()) -> str | None:
+    """What to do about a page that misses a component or a picture of its own step, which was refused (A11). Pure."""
     missing = [finding.message for finding in verdict.findings if finding.code == "PAGE_IMPORT_NOT_FOUND"]
     named = (name for name in refused if any(f"components/{name}" in message for message in missing))
-    return next((_REPAIR_FIRST.format(name=name) for name in named), None)
+    first = next((_REPAIR_FIRST.format(name=name) for name in named), None)
+    if first is not None:
+        return first
+    missing = [finding.message for finding in verdict.findings if finding.code == "PAGE_ASSET_NOT_FOUND"]
+    named = (name for name in pictures if any(_names_asset(message, name) for message in missing))
+    return next((_SEE_TO_PICTURE.format(name=name) for name in named), None)
+
+
+def _names_asset(message: str, name: str) -> bool:
+    """An address may carry a query or a fragment."""
+    return any(f'"@assets/{name}{end}' in message for end in '"?#')
 
 
 def told(verdict: Verdict, **more: Any) -> dict[str, Any]:
@@ -99,7 +116,7 @@ class PageMutation:
 
         checked = await self._check.run(job.lease, plan.candidate, progress)
         self._memory.heed(checked)
-        refusal = decide(checked.verdict, plan.skip_visual_verification)
+        refusal = decide(checked.verdict, plan.skip_visual_verification, checked.lost)
         if isinstance(refusal, TryLater):
             raise refusal
         held = await self._pictures.hold(job, checked)
@@ -134,7 +151,8 @@ class PageMutation:
     ) -> End:
         picture = {"picture_key": await self._pictures.keep_refused(tx, held)}
         refused = await components.list_refused_of_step(tx, job.row.batch_id, job.row.position)
-        hint = repair_first(checked.verdict, refused) or refusal.hint
+        pictures = await images.list_refused_of_step(tx, job.row.batch_id, job.row.position)
+        hint = repair_first(checked.verdict, refused, pictures) or refusal.hint
         result = told(checked.verdict, code=refusal.code, next=hint, **_of(plan, checked), **picture)
         await self._memory.keep(tx, job.row.project_id, checked, result)
         return End("fail", result=result, error={**refusal.error, "hint": hint})

@@ -74,7 +74,7 @@ class PageScreenshot:
             job.lease, subject.candidate, Viewport(width_px=width_px, height_px=height_px)
         )
         if captured.unavailable is not None:
-            raise TryLater(*captured.unavailable)
+            raise TryLater(*captured.unavailable, hint=captured.hint)
         if captured.picture is None:
             said = {
                 "code": "PAGE_SCREENSHOT_FAILED",

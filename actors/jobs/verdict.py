@@ -52,14 +52,18 @@ class Verdict(BaseModel):
     stages: Stages
     findings: list[PageFinding] = []
     unavailable_code: str | None = None  # why the render is unavailable: an infrastructure code, never a content one
+    unavailable_reason: str | None = None  # its cause, where there is more to say than the code does
 
     def summary(self) -> str:
         """One sentence for a person or a model."""
         first = next((f for f in self.findings if f.severity == "error"), next(iter(self.findings), None))
         if self.status == "unavailable":
-            return (
-                f"The page compiles; it could not be looked at ({self.unavailable_code}). Its source is not at fault."
+            why = (
+                f"{self.unavailable_code}: {self.unavailable_reason}"
+                if self.unavailable_reason
+                else self.unavailable_code
             )
+            return f"The page compiles; it could not be looked at ({why}). Its source is not at fault."
         if first is None:
             return "The page compiles, renders and has no finding."
         others = len(self.findings) - 1
@@ -67,7 +71,12 @@ class Verdict(BaseModel):
         return f"{_where(first)}{first.message}{more}"
 
 
-def judge(compiled: CompileResult, diagnosis: Diagnosis | None, unavailable_code: str | None = None) -> Verdict:
+def judge(
+    compiled: CompileResult,
+    diagnosis: Diagnosis | None,
+    unavailable_code: str | None = None,
+    unavailable_reason: str | None = None,
+) -> Verdict:
     """The verdict of one check: a failed compile skips the render; a render that did not happen needs its code (R8)."""
     if not compiled.ok:
         findings = [_of_compile(error) for error in compiled.errors]
@@ -81,6 +90,7 @@ def judge(compiled: CompileResult, diagnosis: Diagnosis | None, unavailable_code
             success=False,
             stages=Stages(compile="passed", render="unavailable"),
             unavailable_code=unavailable_code,
+            unavailable_reason=unavailable_reason,
         )
     return Verdict(
         status=diagnosis.status,

@@ -299,6 +299,7 @@ class BackendSystem:
         coordinator = self._started(RenderCoordinator.start(self.db, self.owner, workers, drive, options.render_limits))
         return PageCheck(
             self.db,
+            self.objects,
             self.artifacts,
             self.tickets,
             self.admission,

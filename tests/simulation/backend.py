@@ -177,6 +177,7 @@ class Backend:
         )
         check = PageCheck(
             db,
+            objects,
             self._around.states[self.address],
             cast(Tickets, _PlayedTickets()),
             actors["admission"],

@@ -481,7 +481,19 @@ async def test_pages_of_a_step_wait_for_the_pictures_that_were_called_before_the
     assert (await studios.world.claimed()).row.page_code == "before"
     assert await studios.world.claim() is None
     assert isinstance(await studios.work(), End)
-    assert (await studios.world.claimed()).row.page_code == "after"
+    late = await studios.world.claimed()
+    assert late.row.page_code == "after"
+    assert await studios.world.read(images.list_refused_of_step, late.row.batch_id, late.row.position) == []
+
+
+async def test_a_page_behind_a_picture_that_was_refused_is_told_of_that_one(studios: Studio) -> None:
+    page = parse_tool_call("p", "create_project_page", {"title": "One", "source": "<template/>", "code": "after"})
+    await studios.submit(generate("hero.png"), page, generate("late.png", "later"))
+    hero = await studios.claim()
+    await studios.world.write(jobs.finish_job, hero.lease, "fail", error={"code": "X", "message": "", "hint": ""})
+    late = await studios.world.claimed()
+    assert await studios.world.read(images.list_refused_of_step, late.row.batch_id, late.row.position) == ["hero.png"]
+    assert await studios.world.read(images.list_refused_of_step, late.row.batch_id, 0) == []
 
 
 async def test_a_retry_of_a_job_whose_workers_were_lost_finds_the_answer_that_was_paid_for(studio: Studio) -> None:

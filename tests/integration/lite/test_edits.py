@@ -38,9 +38,13 @@ def edit(base_version: int, search: str, replace: str) -> dict[str, Any]:
     return {"tool": "apply_page_edits", "arguments": {"page": "sold", "base_version": base_version, "edits": edits}}
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lite")
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    folder: Path = tmp_path_factory.mktemp("lite")
+async def api(folder: Path) -> AsyncIterator[Api]:
     async with lite(folder) as server, Api(server.url, await create_administrator(server)) as api:
         yield api
 
@@ -85,6 +89,32 @@ async def test_a_page_whose_component_was_refused_in_the_same_step_is_told_to_wa
     assert "send this page again as it is" in page["next"]
 
 
+async def test_a_page_is_not_told_of_lost_bytes_of_its_asset_and_is_saved_when_they_are_back(
+    api: Api, folder: Path
+) -> None:
+    project_id = await new_project(api, "lost")
+    await api.call("PUT", f"/projects/{project_id}/assets/hero.svg", data=HERO)
+    (lost,) = (folder / "objects" / "assets" / str(project_id)).iterdir()
+    elsewhere = lost.rename(folder / "hero.svg")
+    page = {"tool": "create_project_page", "arguments": {"title": "Hero", "source": SHOWING}}
+    run_id = await send_calls(api, project_id, [{"call_id": "page", **page}], key="lost")
+    waited = []
+    async with asyncio.timeout(120):
+        async for event in api.events(run_id):
+            if event["data"].get("stage") == "waiting":
+                waited.append(event["data"]["code"])
+                if elsewhere.exists():
+                    elsewhere.rename(lost)
+    (call,) = (await api.call("GET", f"/runs/{run_id}"))["calls"]
+    assert set(waited) == {"OBJECT_STORE_ASSET_MISSING"}
+    assert (call["result"]["status"], call["result"]["findings"]) == ("passed", [])
+
+
+HERO = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 3 2"><rect width="3" height="2" fill="#124"/></svg>'
+SHOWING = """<template>
+  <main class="h-full bg-white p-16"><img class="w-96" src="@assets/hero.svg" alt="A dark field" /></main>
+</template>
+"""
 TILE = """<script setup lang="ts">
 defineProps<{ label: string; unit?: string }>()
 </script>
