@@ -77,7 +77,7 @@ class Builder:
         claimed = await claim_build(self._session, offer, wanted)
         if claimed is None:
             return None
-        return claimed, BuildAttempt(self._session, offer.backend_url, claimed)
+        return claimed, BuildAttempt(self._session, offer.backend_url, claimed, pauses_s=(0.5, 2.0))
 
     async def _build(self, task: SiteBuildTask, deadline_s: float) -> Built:
         around, chance = self._around, self._loop.chance
