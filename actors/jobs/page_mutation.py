@@ -59,14 +59,19 @@ def decide(verdict: Verdict, skip_visual_verification: bool, lost: Lost | None =
 
 def repair_first(verdict: Verdict, refused: Sequence[str], pictures: Sequence[str] = ()) -> str | None:
     """What to do about a page that misses a component or a picture of its own step, which was refused (A11). Pure."""
-    missing = [finding.message for finding in verdict.findings if finding.code == "PAGE_IMPORT_NOT_FOUND"]
+    missing = _misses(verdict, "PAGE_IMPORT_NOT_FOUND")
     named = (name for name in refused if any(f"components/{name}" in message for message in missing))
     first = next((_REPAIR_FIRST.format(name=name) for name in named), None)
     if first is not None:
         return first
-    missing = [finding.message for finding in verdict.findings if finding.code == "PAGE_ASSET_NOT_FOUND"]
+    missing = _misses(verdict, "PAGE_ASSET_NOT_FOUND")
     named = (name for name in pictures if any(_names_asset(message, name) for message in missing))
     return next((_SEE_TO_PICTURE.format(name=name) for name in named), None)
+
+
+def _misses(verdict: Verdict, code: str) -> list[str]:
+    """What findings of this code say."""
+    return [finding.message for finding in verdict.findings if finding.code == code]
 
 
 def _names_asset(message: str, name: str) -> bool:
@@ -151,7 +156,9 @@ class PageMutation:
     ) -> End:
         picture = {"picture_key": await self._pictures.keep_refused(tx, held)}
         refused = await components.list_refused_of_step(tx, job.row.batch_id, job.row.position)
-        pictures = await images.list_refused_of_step(tx, job.row.batch_id, job.row.position)
+        pictures = []
+        if _misses(checked.verdict, "PAGE_ASSET_NOT_FOUND"):
+            pictures = await images.list_refused_of_step(tx, job.row.batch_id, job.row.position)
         hint = repair_first(checked.verdict, refused, pictures) or refusal.hint
         result = told(checked.verdict, code=refusal.code, next=hint, **_of(plan, checked), **picture)
         await self._memory.keep(tx, job.row.project_id, checked, result)

@@ -89,6 +89,24 @@ async def test_a_page_whose_component_was_refused_in_the_same_step_is_told_to_wa
     assert "send this page again as it is" in page["next"]
 
 
+async def test_a_page_behind_a_refused_picture_of_its_step_is_told_to_see_to_that_first(api: Api) -> None:
+    project_id = await new_project(api, "pictures")
+    wanted = {"name": "hero.png", "prompt": "a dark field"}
+    step = [
+        {"call_id": "hero", "tool": "generate_image", "arguments": wanted},
+        {"call_id": "page", "tool": "create_project_page", "arguments": {"title": "Hero", "source": GENERATED}},
+    ]
+    run_id = await send_calls(api, project_id, step, key="pictures")
+    async with asyncio.timeout(120):
+        async for _ in api.events(run_id):
+            pass
+    picture, page = [call["result"] for call in (await api.call("GET", f"/runs/{run_id}"))["calls"]]
+    assert picture["success"] is False, "this server has no credential for pictures"
+    assert page["findings"][0]["code"] == "PAGE_ASSET_NOT_FOUND"
+    assert "The picture hero.png" in page["next"]
+    assert "send this page again as it is" in page["next"]
+
+
 async def test_a_page_is_not_told_of_lost_bytes_of_its_asset_and_is_saved_when_they_are_back(
     api: Api, folder: Path
 ) -> None:
@@ -115,6 +133,7 @@ SHOWING = """<template>
   <main class="h-full bg-white p-16"><img class="w-96" src="@assets/hero.svg" alt="A dark field" /></main>
 </template>
 """
+GENERATED = SHOWING.replace("hero.svg", "hero.png")
 TILE = """<script setup lang="ts">
 defineProps<{ label: string; unit?: string }>()
 </script>
