@@ -40,7 +40,7 @@ from pagegate.actors.jobs.page_picture import PagePictures
 from pagegate.actors.jobs.page_screenshot import PageScreenshot
 from pagegate.actors.jobs.project_build import ProjectBuilds
 from pagegate.actors.jobs.validation_screenshot_publisher import ValidationScreenshotPublisher
-from pagegate.actors.kernel import ask, stop
+from pagegate.actors.kernel import Asks, ask, stop
 from pagegate.actors.previews import Previews, again, forget_expired_snapshots
 from pagegate.actors.queues.control import JobControl, RetryLimits
 from pagegate.actors.queues.kinds import JobKind
@@ -245,11 +245,11 @@ class BackendSystem:
     async def drain(self) -> None:
         """Stop claiming, screenshots first, and let running jobs end within the grace time (Q10, S6)."""
         grace = Drain(self.options.drain_grace_s)
-        others = [asyncio.create_task(ask(queue, grace)) for queue in self._other_queues]
-        screenshots = asyncio.create_task(ask(self.screenshot_queue, grace))
+        others = [asyncio.create_task(_ask_to_stop(queue, grace)) for queue in self._other_queues]
+        screenshots = asyncio.create_task(_ask_to_stop(self.screenshot_queue, grace))
         await asyncio.sleep(0)  # the message is on its way
-        await ask(self.screenshot_queue, GetQueueState())  # answered after it: no screenshot is claimed any more
-        await asyncio.gather(screenshots, *others, ask(self.queue, grace))
+        await _ask_to_stop(self.screenshot_queue, GetQueueState())  # answered after it: none is claimed any more
+        await asyncio.gather(screenshots, *others, _ask_to_stop(self.queue, grace))
 
     async def _open_storage(self) -> None:
         options = self.options
@@ -404,3 +404,11 @@ class BackendSystem:
     def _started(self, ref: pykka.ActorRef[Any]) -> Any:
         self._stack.push_async_callback(stop, ref)
         return ref
+
+
+async def _ask_to_stop(queue: pykka.ActorRef[JobQueue], message: Asks[Any]) -> None:
+    """Of a queue that is dead nothing is claimed any more; its jobs are rescued, and the others have theirs to end."""
+    try:
+        await ask(queue, message)
+    except pykka.ActorDeadError as error:
+        log.warning("backend.drain.queue_lost", queue=str(queue), reason=str(error))

@@ -163,7 +163,11 @@ REFUSALS: dict[str, Refusal] = {
     "PROJECT_BUILD_JOBS_LIMIT": Refusal(
         429, "Too many builds are waiting or running.", "Send the same request again when one has ended."
     ),
-    "BUILD_JOB_NOT_FOUND": Refusal(404, "There is no such build, or you are not a member of its workspace."),
+    "BUILD_JOB_NOT_FOUND": Refusal(
+        404,
+        "There is no such build, or you are not a member of its workspace.",
+        "`GET /projects/{project_id}/build-jobs` lists those of a project; old ones are pruned.",
+    ),
     "RELEASE_NOT_FOUND": Refusal(404, "The project has no such release.", "List its releases."),
     "BUILD_ATTEMPT_OVER": Refusal(409, "This attempt of the build is over.", "Stop it; nothing of it is kept."),
     "PROJECT_BUILD_ARTIFACT_TOO_LARGE": Refusal(413, "The site is larger than allowed.", "Use smaller assets."),

@@ -136,7 +136,9 @@ async def test_a_stranger_sees_neither_build_nor_release(stage: Stage) -> None:
     job = await stage.ended(await stage.start())
     async with stage.db.write() as tx:
         await tx.execute(schema.members.delete())
-    assert (await stage.call("GET", f"/build-jobs/{job['id']}"))[1]["code"] == "BUILD_JOB_NOT_FOUND"
+    refused = (await stage.call("GET", f"/build-jobs/{job['id']}"))[1]
+    assert refused["code"] == "BUILD_JOB_NOT_FOUND"
+    assert "/build-jobs" in refused["hint"]
     assert (await stage.call("GET", f"/projects/{stage.project_id}/releases"))[0] == 404
 
 
