@@ -31,8 +31,8 @@ _STATEMENTS_KEPT = 256  # prepared ones, by SQLite, for each connection
 class SqliteConnection:
     """One connection. Everything that touches it runs in its thread, one piece of work after the other."""
 
-    def __init__(self, thread: aiosqlite.Connection, sync: Connection) -> None:
-        self._thread, self._sync = thread, sync
+    def __init__(self, thread: aiosqlite.Connection, sync: Connection, begin: str) -> None:
+        self._thread, self._sync, self._begin = thread, sync, begin
         self._driver: sqlite3.Connection = thread._conn
 
     async def execute(
@@ -47,7 +47,7 @@ class SqliteConnection:
         def work() -> list[Result[Any]]:
             results = [self._run(statement, given) for statement, given in wanted]
             if last:
-                self._sync.commit()
+                self._commit()
             return results
 
         return await _in(self._thread, work)
@@ -55,8 +55,8 @@ class SqliteConnection:
     def _run(self, statement: Executable, given: Mapping[str, Any]) -> Result[Any]:
         if self._sync.engine.dispatch.before_cursor_execute:  # somebody listens, whom only SQLAlchemy's own way tells
             return _fetched(self._sync.execute(statement, given))
-        if not self._sync.in_transaction():
-            self._sync.begin()
+        if not self._driver.in_transaction:
+            run_text(self._driver, self._begin)
         return prepared(statement, self._sync.dialect).run(self._driver, given)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> CursorResult[Any]:
@@ -69,18 +69,35 @@ class SqliteConnection:
 
     async def begin(self) -> None:
         """Begin now what the first statement would begin."""
-        if not self._sync.in_transaction():
+        if not self._driver.in_transaction:
             await _in(self._thread, self._sync.begin)
 
     async def commit(self) -> None:
         """Make it durable. What never said anything has nothing to commit."""
-        if self._sync.in_transaction():
-            await _in(self._thread, self._sync.commit)
+        if self._is_open:
+            await _in(self._thread, self._commit)
 
     async def rollback(self) -> None:
         """Undo what is not committed, if anything is open."""
+        if self._is_open:
+            await _in(self._thread, self._rollback)
+
+    @property
+    def _is_open(self) -> bool:
+        """For SQLite, or at least for SQLAlchemy, which keeps account of its own."""
+        return self._driver.in_transaction or self._sync.in_transaction()
+
+    def _commit(self) -> None:
         if self._sync.in_transaction():
-            await _in(self._thread, self._sync.rollback)
+            self._sync.commit()
+        else:  # SQLAlchemy was not asked for anything, and did not notice a transaction
+            run_text(self._driver, "COMMIT")
+
+    def _rollback(self) -> None:
+        if self._sync.in_transaction():
+            self._sync.rollback()
+        else:
+            run_text(self._driver, "ROLLBACK")
 
     async def end(self) -> None:
         """Close the connection and end its thread."""
@@ -107,7 +124,7 @@ class SqlitePool:
         busy_timeout_ms: int,
         wait_s: float | None,
     ) -> None:
-        self._path, self._wait_s = path, wait_s
+        self._path, self._begin, self._wait_s = path, begin, wait_s
         self._places = asyncio.Semaphore(connections_max)
         self._idle: list[SqliteConnection] = []
         self._opening = asyncio.Lock()
@@ -155,7 +172,7 @@ class SqlitePool:
             await thread
             self._opened.append(thread._conn)
             try:
-                return SqliteConnection(thread, await _in(thread, self.sync_engine.connect))
+                return SqliteConnection(thread, await _in(thread, self.sync_engine.connect), self._begin)
             except BaseException:
                 await thread.close()
                 raise
@@ -179,7 +196,9 @@ def _engine(begin: str, synchronous: str, busy_timeout_ms: int, creator: Callabl
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        run_text(cast(Any, connection.connection.driver_connection), begin)
+        driver: Any = connection.connection.driver_connection
+        if not driver.in_transaction:  # a statement that went past SQLAlchemy may have begun it
+            run_text(driver, begin)
 
     return engine
 

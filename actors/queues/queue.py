@@ -88,12 +88,12 @@ class _GraceOver:
     pass
 
 
-def occupied(state: QueueState, worker: int) -> QueueState:
-    return replace(state, free=state.free - {worker}, busy=state.busy | {worker})
+def occupied(state: QueueState, *workers: int) -> QueueState:
+    return QueueState(state.free.difference(workers), state.busy.union(workers), state.draining)
 
 
 def freed(state: QueueState, worker: int) -> QueueState:
-    return replace(state, free=state.free | {worker}, busy=state.busy - {worker})
+    return QueueState(state.free | {worker}, state.busy - {worker}, state.draining)
 
 
 class JobQueue(Actor):
@@ -187,9 +187,9 @@ class JobQueue(Actor):
             return
         self._pulse.claimed(self._kind, ok=True)
         self._rotation = rotation
-        for job in claimed:
-            place = min(self._state.free)
-            self._state = occupied(self._state, place)
+        places = sorted(self._state.free)[: len(claimed)]
+        self._state = occupied(self._state, *places)
+        for place, job in zip(places, claimed, strict=True):
             self._workers[place].tell(RunJob(job, sent_s, self.actor_ref))
 
     async def _claim_in_turns(self, count: int) -> tuple[list[ClaimedJob], Rotation]:
