@@ -25,7 +25,6 @@ from sqlalchemy import (
     CursorResult,
     Engine,
     Executable,
-    Result,
     Table,
     func,
     insert,
@@ -39,7 +38,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pagegate.storage.postgres import PostgresPool
 from pagegate.storage.present import PRESENT, server_now
-from pagegate.storage.sqlite import SqliteConnection, SqlitePool
+from pagegate.storage.sqlite import Last, Rows, SqliteConnection, SqlitePool
 
 T = TypeVar("T")
 
@@ -95,7 +94,7 @@ class Tx:
         self.conn = conn
         self.dialect: Dialect = dialect
         self._clock = clock
-        self._ended = False
+        self.ended = False  # nothing may follow
 
     @property
     def now(self) -> ColumnElement[int]:
@@ -125,34 +124,37 @@ class Tx:
 
         Cancelled, it ends on SQLite first; on PostgreSQL it is interrupted, which costs its connection.
         """
-        assert not self._ended, "the transaction has made its last statement"
+        assert not self.ended, "the transaction has made its last statement"
         return await _translated(self.conn.execute(statement, parameters))
 
-    async def run(self, statement: Executable, *, last: bool = False, **parameters: Any) -> Result[Any]:
-        """`execute` for a statement that was built once (`present.py`): the present is one of its parameters.
+    async def run(self, statement: Executable, *, last: bool = False, **parameters: Any) -> Rows:
+        """The rows of a statement that was built once (`present.py`): the present is one of its parameters.
 
         `last`: nothing follows in this transaction. On SQLite its commit is part of the same hop; on PostgreSQL a
         statement that is the only one needs no BEGIN and COMMIT around it.
         """
-        (result,) = await self.run_all((statement, parameters), last=last)
-        return result
+        if last and isinstance(self.conn, AsyncConnection) and not self.conn.in_transaction():
+            await self.conn.execution_options(isolation_level="AUTOCOMMIT")
+        (rows,) = await self.run_all((statement, parameters), last=lambda _: last)
+        return rows
 
-    async def run_all(self, *wanted: tuple[Executable, Mapping[str, Any]], last: bool = False) -> Sequence[Result[Any]]:
+    async def run_all(
+        self, *wanted: tuple[Executable, Mapping[str, Any]], last: Last = lambda _: False
+    ) -> Sequence[Rows]:
         """`run` for several statements, one after the other, none of which waits for another's answer.
 
-        On SQLite they are one hop to the connection's thread.
+        On SQLite they are one hop to the connection's thread, and `last`, which is asked there, may make their
+        transaction end with it.
         """
-        assert not self._ended, "the transaction has made its last statement"
-        if isinstance(self.conn, SqliteConnection):
-            present = {PRESENT: self.present_ms()}
-            one_hop = self.conn.run([(said, {**given, **present}) for said, given in wanted], last=last)
-            results: Sequence[Result[Any]] = await _translated(one_hop)
-        else:
-            if last and len(wanted) == 1 and not self.conn.in_transaction():
-                await self.conn.execution_options(isolation_level="AUTOCOMMIT")  # spares the turns of BEGIN and COMMIT
-            results = [await self.execute(statement, parameters) for statement, parameters in wanted]
-        self._ended = last
-        return results
+        assert not self.ended, "the transaction has made its last statement"
+        if not isinstance(self.conn, SqliteConnection):
+            found = [(await self.execute(statement, parameters)).all() for statement, parameters in wanted]
+            self.ended = last(found)
+            return found
+        present = {PRESENT: self.present_ms()}
+        one_hop = self.conn.run([(said, {**given, **present}) for said, given in wanted], last)
+        found, self.ended = await _translated(one_hop)
+        return found
 
     async def insert(self, table: Table, **values: Any) -> int:
         """Insert one row, answer its `id`."""

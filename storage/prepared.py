@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Executable
-from sqlalchemy.engine import Dialect, IteratorResult, Result
+from sqlalchemy.engine import Dialect, IteratorResult, Result, Row
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
 
@@ -41,12 +41,13 @@ class PreparedStatement:
         known = {**self._written, **given}
         return tuple([known[name] for name in self._order])
 
-    def run(self, connection: sqlite3.Connection, given: Mapping[str, Any]) -> Result[Any]:
+    def run(self, connection: sqlite3.Connection, given: Mapping[str, Any]) -> Sequence[Row[Any]]:
         """Execute and fetch all. Raises what SQLAlchemy would: `DBAPIError`."""
         rows: list[Any] = run_text(connection, self.text, self.parameters(given))
         if self._readers:
             rows = [self._read(row) for row in rows]
-        return IteratorResult(self._shape, iter(rows))
+        found: Result[Any] = IteratorResult(self._shape, iter(rows))
+        return found.all()
 
     def _read(self, row: Sequence[Any]) -> tuple[Any, ...]:
         values = list(row)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import aiosqlite
-from sqlalchemy import Connection, CursorResult, Engine, Executable, Result, create_engine, event
+from sqlalchemy import Connection, CursorResult, Engine, Executable, Row, create_engine, event
 from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -24,6 +24,9 @@ from pagegate.storage.prepared import prepared, run_text
 from pagegate.storage.stored_json import read_json
 
 T = TypeVar("T")
+
+Rows = Sequence[Row[Any]]
+Last = Callable[[Sequence[Rows]], bool]  # by what statements answered: whether they end their transaction
 
 _STATEMENTS_KEPT = 256  # prepared ones, by SQLite, for each connection
 
@@ -41,20 +44,21 @@ class SqliteConnection:
         """Run one statement; its rows are already fetched."""
         return await _in(self._thread, lambda: _fetched(self._sync.execute(statement, parameters)))
 
-    async def run(self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], *, last: bool) -> list[Result[Any]]:
-        """Run statements that were built once, in one hop; `last`: and make everything durable in the same."""
+    async def run(self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], last: Last) -> tuple[list[Rows], bool]:
+        """Run statements that were built once, in one hop, which also commits when `last` says so; whether it did."""
 
-        def work() -> list[Result[Any]]:
-            results = [self._run(statement, given) for statement, given in wanted]
-            if last:
+        def work() -> tuple[list[Rows], bool]:
+            found = [self._run(statement, given) for statement, given in wanted]
+            ended = last(found)
+            if ended:
                 self._commit()
-            return results
+            return found, ended
 
         return await _in(self._thread, work)
 
-    def _run(self, statement: Executable, given: Mapping[str, Any]) -> Result[Any]:
+    def _run(self, statement: Executable, given: Mapping[str, Any]) -> Rows:
         if self._sync.engine.dispatch.before_cursor_execute:  # somebody listens, whom only SQLAlchemy's own way tells
-            return _fetched(self._sync.execute(statement, given))
+            return _fetched(self._sync.execute(statement, given)).all()
         if not self._driver.in_transaction:
             run_text(self._driver, self._begin)
         return prepared(statement, self._sync.dialect).run(self._driver, given)

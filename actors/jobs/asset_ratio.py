@@ -68,6 +68,7 @@ class AssetRatio:
     """The kind `asset_ratio_backfill_jobs`. `on_end` hears that a job has ended: a hint."""
 
     name = asset_ratios.ASSET_RATIO_BACKFILL
+    tell = None  # nobody waits for it: who lists the files sees it
 
     def __init__(
         self, db: Database, objects: Objects, admission: pykka.ActorRef[Any], on_end: Callable[[], None]
@@ -88,9 +89,6 @@ class AssetRatio:
             return await _record(tx, job, found)
 
         return settle
-
-    async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
-        """Nobody waits for it: who lists the files sees it."""
 
     async def ended(self, job: ClaimedJob) -> None:  # noqa: ARG002 - any end makes room
         self._on_end()

@@ -52,6 +52,7 @@ class PageScreenshot:
     """The kind `page_screenshot_jobs`. `on_end` hears the project of a job that has ended: a hint."""
 
     name = screenshots.PAGE_SCREENSHOT
+    tell = None  # groups read the jobs themselves
 
     def __init__(
         self,
@@ -91,9 +92,6 @@ class PageScreenshot:
             return await _stopped(tx, job) or await self._publish(tx, job, subject, held, captured.context)
 
         return settle
-
-    async def tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
-        """Groups read the jobs themselves."""
 
     async def ended(self, job: ClaimedJob) -> None:
         self._on_end(job.row.project_id)

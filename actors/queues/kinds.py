@@ -54,6 +54,9 @@ class TryLater(Exception):
         self.hint, self.wait_s = hint, wait_s
 
 
+Tell = Callable[[Tx, ClaimedJob, End | TryLater], Awaitable[None]]
+
+
 class JobKind(Protocol):
     """One kind of durable job; its table has the kind's name."""
 
@@ -64,8 +67,12 @@ class JobKind(Protocol):
         """The seeds' name of an event of this kind, such as `ai.page_mutation.job.<what>` (O3)."""
         ...
 
-    async def tell(self, tx: Tx, job: ClaimedJob, news: "End | TryLater") -> None:
-        """Write what others are told of an end or a retry, in its transaction, after it (locks: job, task, run)."""
+    @property
+    def tell(self) -> "Tell | None":
+        """Write what others are told of an end or a retry, in its transaction, after it (locks: job, task, run).
+
+        None: nobody is, and the end is the last statement of its transaction.
+        """
         ...
 
     async def execute(self, job: ClaimedJob) -> Settle:

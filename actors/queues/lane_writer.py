@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pagegate.actors.queues.kinds import JobKind, Settle
+from pagegate.actors.queues.kinds import End, JobKind, Settle
 from pagegate.actors.queues.together import Together
 from pagegate.actors.queues.worker_state import LeaseTimes
 from pagegate.storage import jobs
-from pagegate.storage.engine import Database, DatabaseUnavailable
+from pagegate.storage.engine import Database, DatabaseUnavailable, Tx
 from pagegate.storage.jobs import ClaimedJob, Ending, Renewal
 from pagegate.storage.lease import LeaseLost
 
@@ -62,17 +62,20 @@ class LaneWriter:
             ours = sorted((one for one in settlements if _is_held(one.job, renewed)), key=_turn)
             if ours:
                 ends = [await one.settle(tx) for one in ours]
-                await jobs.finish_jobs(
-                    tx,
-                    [
-                        Ending(one.job.lease, end.event, end.result, end.error)
-                        for one, end in zip(ours, ends, strict=True)
-                    ],
-                )
-                for one, end in zip(ours, ends, strict=True):
-                    await self._kind.tell(tx, one.job, end)
-            check()
+                check()
+                await self._end(tx, ours, ends)
+            if not tx.ended:
+                check()
         return [None if _is_held(one.job, renewed) else _lost(one.job) for one in settlements]
+
+    async def _end(self, tx: Tx, settlements: Sequence[_Settlement], ends: Sequence[End]) -> None:
+        pairs = list(zip(settlements, ends, strict=True))
+        endings = [Ending(one.job.lease, end.event, end.result, end.error) for one, end in pairs]
+        tell = self._kind.tell
+        await jobs.finish_jobs(tx, endings, last=tell is None)
+        if tell is not None:
+            for one, end in pairs:
+                await tell(tx, one.job, end)
 
     @property
     def _lease_ttl_ms(self) -> int:

@@ -8,6 +8,7 @@ other member does its own in a transaction of its own, so that one bad job never
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -35,7 +36,11 @@ class _Alone:
 class _Member(Generic[T]):
     item: T
     told: "asyncio.Future[Any]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    withdrawn: bool = False
+    over: "asyncio.Future[None] | None" = None  # of one that has withdrawn and waits until its group is over
+
+    @property
+    def withdrawn(self) -> bool:
+        return self.over is not None
 
 
 class Together(Generic[T, R]):
@@ -54,7 +59,7 @@ class Together(Generic[T, R]):
         if self._group is None:
             self._start()
         try:
-            told = await asyncio.shield(member.told)
+            told = await member.told
         except asyncio.CancelledError:
             await self._withdraw(member)
             raise
@@ -81,11 +86,13 @@ class Together(Generic[T, R]):
     def _ended(self, group: "asyncio.Task[Sequence[R | Exception]]") -> None:
         members, self._members, self._group = self._members, [], None
         for member, outcome in zip(members, _outcomes(group, len(members)), strict=True):
-            if member.told.done():
+            if member.over is not None:
+                member.over.set_result(None)
+            elif member.told.done():  # cancelled, and on its way to say so: it is over
                 continue
-            if isinstance(outcome, BaseException) and not member.withdrawn:
+            elif isinstance(outcome, BaseException):
                 member.told.set_exception(outcome)
-            else:  # who has withdrawn only wants to know that it is over
+            else:
                 member.told.set_result(outcome)
         if self._waiting:
             self._start()
@@ -94,16 +101,16 @@ class Together(Generic[T, R]):
         """Leave; if the transaction is under way, wait until it is over. When all want that, it is interrupted."""
         if member in self._waiting:
             self._waiting.remove(member)
+        if member not in self._members:
+            if not member.told.cancelled():
+                member.told.exception()  # seen: the cancel is what the caller hears of
             return
-        member.withdrawn = True
+        over = member.over = asyncio.get_running_loop().create_future()
         if self._group is not None and all(one.withdrawn for one in self._members):
             self._group.cancel()
-        while not member.told.done():
-            try:
-                await asyncio.wait({member.told})
-            except asyncio.CancelledError:
-                continue
-        member.told.exception()  # seen: the cancel is what the caller hears of
+        while not over.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({over})
 
 
 def _outcomes(group: "asyncio.Task[Sequence[Any]]", count: int) -> Sequence[Any]:

@@ -163,7 +163,7 @@ class JobWorker(Actor):
             match wanted.outcome:
                 case "cancel":
                     await jobs.finish_job(tx, wanted.job.lease, "cancel")
-                    await self._kind.tell(tx, wanted.job, End("cancel", error=jobs.CANCELLED))
+                    await self._tell(tx, wanted.job, End("cancel", error=jobs.CANCELLED))
                 case "release":
                     await jobs.release_job(tx, wanted.job.lease)
                 case "retry":
@@ -184,10 +184,14 @@ class JobWorker(Actor):
         too_late = job.row.deadline_at is not None and await tx.now_ms() + delay_ms > job.row.deadline_at
         if failures > self._infra_failures_max or too_late:
             await jobs.finish_job(tx, job.lease, "fail", result=error.result, error=said)
-            await self._kind.tell(tx, job, End("fail", result=error.result, error=said))
+            await self._tell(tx, job, End("fail", result=error.result, error=said))
             return
         await jobs.retry_job(tx, job.lease, delay_ms, counts="infra" if error.counts else "none", error=said)
-        await self._kind.tell(tx, job, error)
+        await self._tell(tx, job, error)
+
+    async def _tell(self, tx: Tx, job: ClaimedJob, news: End | TryLater) -> None:
+        if self._kind.tell is not None:
+            await self._kind.tell(tx, job, news)
 
     async def _persist(self, write: Callable[[Tx], Awaitable[None]]) -> None:
         """One fenced transaction."""

@@ -60,7 +60,7 @@ async def claim_jobs(
         workspace=workspace_id,
         count=count,
     )
-    rows = sorted(claimed.all(), key=lambda row: (row.priority, row.id))
+    rows = sorted(claimed, key=lambda row: (row.priority, row.id))
     return [ClaimedJob(Lease(kind, row.id, worker_id, row.attempt, row.lease_expires_at), row) for row in rows]
 
 

@@ -103,11 +103,13 @@ async def renew_jobs(tx: Tx, leases: Sequence[Lease], ttl_ms: int) -> dict[int, 
     }
 
 
-async def finish_jobs(tx: Tx, endings: Sequence[Ending]) -> list[JobState]:
+async def finish_jobs(tx: Tx, endings: Sequence[Ending], *, last: bool = False) -> list[JobState]:
     """End jobs of one kind under their fences, and their external tasks with them (A3); raises `LeaseLost`.
 
     All of them or none: when one lease is lost, the transaction has to be rolled back. Comes first in it, or after
     `renew_jobs` (Q3). Renders that the jobs still wait for are cancelled.
+
+    `last`: nothing comes after it in the transaction, so where nobody else is concerned it is ended in the same hop.
     """
     kind = endings[0].lease.table
     states = [JOB.target(ending.event) for ending in endings]
@@ -126,7 +128,11 @@ async def finish_jobs(tx: Tx, endings: Sequence[Ending]) -> list[JobState]:
     ]
     given = parameters_of(tx.dialect, _ENDINGS, rows)
     ids = parameters_of(tx.dialect, _IDS, [(one.lease.id,) for one in endings])
-    finished, others = await tx.run_all((_finish(kind, tx.dialect), given), (_others(kind, tx.dialect), ids))
+    finished, others = await tx.run_all(
+        (_finish(kind, tx.dialect), given),
+        (_others(kind, tx.dialect), ids),
+        last=lambda found: last and len(found[0]) == len(endings) and not found[1],
+    )
     ended = {(row.id, row.attempt) for row in finished}
     if lost := [one.lease for one in endings if (one.lease.id, one.lease.fence) not in ended]:
         raise LeaseLost(", ".join(f"{kind} {one.id}, fence {one.fence}" for one in lost))

@@ -26,6 +26,7 @@ from pagegate.storage import schema
 from pagegate.storage.engine import Database, DatabaseUnavailable, Tx, _to_the_end
 from pagegate.storage.lease import Lease
 from pagegate.storage.present import PRESENT
+from pagegate.storage.sqlite import Last, Rows
 from pagegate.storage.stored_json import read_json
 from tests.simulation.virtual_loop import LIFE, Life, LoopClock, VirtualLoop
 
@@ -160,16 +161,17 @@ class Session:
     def execute(self, statement: Executable, parameters: Any) -> "asyncio.Future[CursorResult[Any]]":
         return self._call(lambda: self._run(statement, parameters))
 
-    def execute_all(
-        self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], *, last: bool
-    ) -> "asyncio.Future[list[CursorResult[Any]]]":
-        """Several in one hop; `last`: and the commit with them."""
+    def run(
+        self, wanted: Sequence[tuple[Executable, Mapping[str, Any]]], last: Last
+    ) -> "asyncio.Future[tuple[list[Rows], bool]]":
+        """Several in one hop, and the commit with them when `last` says so."""
 
-        def work() -> list[CursorResult[Any]]:
-            results = [self._run(statement, parameters) for statement, parameters in wanted]
-            if last:
+        def work() -> tuple[list[Rows], bool]:
+            found = [self._run(statement, parameters).all() for statement, parameters in wanted]
+            ended = last(found)
+            if ended:
                 self.server.commit(self)
-            return results
+            return found, ended
 
         return self._call(work)
 
@@ -252,13 +254,12 @@ class _Tx(Tx):
         return await _to_the_end(self.session.execute(statement, parameters))
 
     async def run_all(
-        self, *wanted: tuple[Executable, Mapping[str, Any]], last: bool = False
-    ) -> Sequence[CursorResult[Any]]:
+        self, *wanted: tuple[Executable, Mapping[str, Any]], last: Last = lambda _: False
+    ) -> Sequence[Rows]:
         present = {PRESENT: self.present_ms()}
-        hop = self.session.execute_all([(said, {**given, **present}) for said, given in wanted], last=last)
-        results = await _to_the_end(hop)
-        self._ended = last
-        return results
+        hop = self.session.run([(said, {**given, **present}) for said, given in wanted], last)
+        found, self.ended = await _to_the_end(hop)
+        return found
 
 
 class Server:

@@ -74,12 +74,12 @@ def presenting() -> Iterator[None]:
 
     def finishing(function: Any) -> Any:
         @wraps(function)
-        async def call(tx: Any, endings: Sequence[Ending]) -> Any:
+        async def call(tx: Any, endings: Sequence[Ending], **how: Any) -> Any:
             session = session_of(tx)
             if session.server.witness is not None:
                 for ending in endings:
                     session.server.witness.presented(session, ending.lease)
-            return await function(tx, endings)
+            return await function(tx, endings, **how)
 
         return call
 

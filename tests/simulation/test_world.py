@@ -43,6 +43,8 @@ _WEATHER = {
     "external.lease_lost",
     "steps",
 }
+# JOB_LEASE_LOST is not among them: one job that loses four leases comes up once in a few hundred worlds; the queue's own
+# tests bring it about.
 _ENDS_OF_JOBS = {
     "PAGE_VALIDATION_FAILED",
     "PERMISSION_REVOKED",
@@ -52,7 +54,6 @@ _ENDS_OF_JOBS = {
     "RENDER_SERVICE_UNAVAILABLE",
     "RUNTIME_UNREACHABLE",
     "DATABASE_UNAVAILABLE",
-    "JOB_LEASE_LOST",
 }
 
 

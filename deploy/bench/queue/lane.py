@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import event, insert, text
 
 from pagegate.actors.kernel import stop
-from pagegate.actors.queues.kinds import End, Settle, TryLater
+from pagegate.actors.queues.kinds import End, Settle
 from pagegate.actors.queues.lane_writer import LaneWriter
 from pagegate.actors.queues.queue import JobQueue
 from pagegate.actors.queues.worker import JobWorker
@@ -43,6 +43,7 @@ class _NoOp:
     """Ends at once as succeeded. Its last transaction writes nothing but the job's own row."""
 
     name = PAGE_MUTATION
+    tell = None  # nobody waits for it
 
     def __init__(self, wanted: int) -> None:
         self._left, self.all_over = wanted, asyncio.Event()
@@ -52,9 +53,6 @@ class _NoOp:
 
     async def execute(self, _job: ClaimedJob) -> Settle:
         return _settle
-
-    async def tell(self, _tx: Tx, _job: ClaimedJob, _news: End | TryLater) -> None:
-        """Nobody waits for it."""
 
     async def ended(self, _job: ClaimedJob) -> None:
         self._left -= 1

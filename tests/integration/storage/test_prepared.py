@@ -40,7 +40,7 @@ async def test_rows_have_names_and_json_is_read(world: World) -> None:
     await world.submit("page")
     async with world.db.write() as tx:
         await tx.execute(update(JOBS).values(result={"a": [1, None]}))
-        row = (await tx.run(answered(), code="page")).one()
+        (row,) = await tx.run(answered(), code="page")
     assert (row.result, row.error) == ({"a": [1, None]}, None)
     assert row._mapping["result"] == {"a": [1, None]}
 
@@ -53,12 +53,12 @@ async def test_what_is_missing_is_named(world: World) -> None:
 
 async def test_a_last_statement_is_durable_and_nothing_may_follow_it(world: World) -> None:
     async with world.db.write() as tx:
-        assert (await tx.run(renamed(), last=True, old="ada", new="eve")).all()
+        assert await tx.run(renamed(), last=True, old="ada", new="eve")
         for again in (tx.run(named(), name="eve"), tx.execute(select(USERS.c.id))):
             with pytest.raises(AssertionError, match="last statement"):
                 await again
     async with world.db.read() as tx:
-        assert (await tx.run(named(), name="eve")).all()
+        assert await tx.run(named(), name="eve")
 
 
 async def test_an_error_is_sqlalchemys_and_undoes_the_transaction(world: World) -> None:
@@ -69,8 +69,8 @@ async def test_an_error_is_sqlalchemys_and_undoes_the_transaction(world: World) 
     with pytest.raises(IntegrityError):
         await world.write(both)
     async with world.db.read() as tx:
-        assert (await tx.run(named(), name="ada")).all()
-        assert not (await tx.run(named(), name="eve")).all()
+        assert await tx.run(named(), name="ada")
+        assert not await tx.run(named(), name="eve")
 
 
 async def test_a_busy_sqlite_file_is_infrastructure(sqlite_url: str) -> None:
@@ -83,7 +83,7 @@ async def test_a_busy_sqlite_file_is_infrastructure(sqlite_url: str) -> None:
                 await tx.run(renamed(), last=True, old="ada", new="eve")
         other.execute("COMMIT")
         async with db.write() as tx:
-            assert not (await tx.run(renamed(), last=True, old="ada", new="eve")).all()
+            assert not await tx.run(renamed(), last=True, old="ada", new="eve")
     finally:
         other.close()
         await db.close()
