@@ -43,8 +43,8 @@ _WEATHER = {
     "external.lease_lost",
     "steps",
 }
-# JOB_LEASE_LOST is not among them: one job that loses four leases comes up once in a few hundred worlds; the queue's own
-# tests bring it about.
+# JOB_LEASE_LOST is not among them: a job that loses four leases comes up once in a few hundred worlds, and the tests of
+# the queue bring it about.
 _ENDS_OF_JOBS = {
     "PAGE_VALIDATION_FAILED",
     "PERMISSION_REVOKED",
