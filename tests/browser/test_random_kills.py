@@ -29,8 +29,17 @@ GOOD = page("<body style='background:green'><h1>Here</h1><script>setTimeout(() =
 NOWHERE = "https://gate.invalid/"
 
 
+_THERE_BEFORE: set[int] = set()  # this process's children when the test began
+
+
 def descendants() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    """Of the slot: databases that other tests have started are neither killed nor looked for."""
+    ours: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        if child.pid not in _THERE_BEFORE:
+            with contextlib.suppress(psutil.Error):
+                ours += [child, *child.children(recursive=True)]
+    return ours
 
 
 def victims(kind: str) -> list[psutil.Process]:
@@ -95,7 +104,7 @@ async def test_nothing_is_left_after_attempts_with_random_kills(
 ) -> None:
     chance = random.Random(SEED)
     ended: Counter[str] = Counter()
-    before = {process.pid for process in descendants()}
+    _THERE_BEFORE.update(child.pid for child in psutil.Process().children())
     system = RendererSystem(RendererOptions(browser=BrowserOptions(work_folder=work_folder, launch_timeout_s=10.0)))
     await system.start()
     try:
@@ -114,15 +123,11 @@ async def test_nothing_is_left_after_attempts_with_random_kills(
     record_property("table", "\n".join(f"{number:4}  {what}" for what, number in sorted(ended.items())))
     try:
         async with asyncio.timeout(15.0):
-            while left(before):
+            while descendants():
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        raise AssertionError(f"left: {left(before)}") from None
+        raise AssertionError(f"left: {descendants()}") from None
     assert os.listdir(work_folder) == []  # noqa: PTH208  nothing else runs on this loop any more
-
-
-def left(before: set[int]) -> list[str]:
-    return [str(process) for process in descendants() if process.pid not in before]
 
 
 def is_zombie(process: psutil.Process) -> bool:

@@ -104,10 +104,10 @@ async def test_a_picture_saved_while_the_runtime_is_gone_is_measured_when_there_
         assert saved["unmeasured"]["code"].startswith("RUNTIME_")
         lane = "/jobs?lane=asset_ratio_backfill_jobs"
         async with asyncio.timeout(RUN_LIMIT_S):
-            while (job := (await api.call("GET", lane))["jobs"][0])["status"] in {"pending", "running"}:
+            while not (found := (await api.call("GET", lane))["jobs"]) or found[0]["status"] in {"pending", "running"}:
                 await asyncio.sleep(0.1)
         listed = (await api.call("GET", assets))["assets"]
-        assert job["status"] == "succeeded"
+        assert found[0]["status"] == "succeeded"
         assert {asset["name"]: asset["ratio"] for asset in listed}["new.svg"] == 1.5
         assert all(asset["ratio"] and asset["unmeasured"] is None for asset in listed)
 

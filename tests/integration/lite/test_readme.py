@@ -25,7 +25,7 @@ async def test_the_commands_of_the_readme_work_as_they_are_written(tmp_path: Pat
     shutil.copytree(ROOT / "deploy" / "sample", tmp_path / "deploy" / "sample")
     async with lite(tmp_path / "data") as server:
         script = commands()
-        assert "API=http://127.0.0.1:8080\n" in script
+        assert "=http://127.0.0.1:8080;" in script
         script = script.replace("http://127.0.0.1:8080", server.url)
         process = await asyncio.create_subprocess_exec(
             *("bash", "-euo", "pipefail", "-c", script),

@@ -131,7 +131,9 @@ async def test_the_canvas_is_fitted_into_any_window(stage: Stage, looker: Page) 
         await looker.set_viewport_size({"width": width, "height": height})
         await until(
             looker,
-            f"innerWidth === {width} && document.getElementById('frame').getBoundingClientRect().right <= innerWidth",
+            f"[innerWidth, innerHeight].join() === '{width},{height}' && ['right', 'bottom'].every((side) =>"
+            " ['frame', 'main'].map((id) => document.getElementById(id).getBoundingClientRect()[side])"
+            ".reduce((frame, main) => frame <= main))",
         )
         box, room = await looker.locator("#frame").bounding_box(), await looker.locator("#main").bounding_box()
         assert box is not None
