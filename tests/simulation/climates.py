@@ -232,9 +232,17 @@ CLIMATES["photographers"] = replace(
     weather={"objects_fail": 0.08, "renderer_loses_answer": 0.08, "renderer_repeats": 0.15},
 )
 
-CLIMATES |= BUILD_CLIMATES | MAKER_CLIMATES
+# What a mixed world meets too seldom to be counted on: a job that loses lease after lease, a compile without an answer.
+RARE_CLIMATES: dict[str, Climate] = {
+    "worn leases": Climate(
+        trouble=("kill", "freeze"), hosts=(2, 3), lease_losses_max=(1,), pace_s=(1.0,), storm_s=60.0, agents=(4, 5)
+    ),
+    "stuck compiles": Climate(trouble=("kill",), weather={"runtime_hangs": 0.6}, pace_s=(6.0,), storm_s=40.0),
+}
 
-PLAYED_APART = frozenset({"photographers", *BUILD_CLIMATES, *MAKER_CLIMATES})
+CLIMATES |= BUILD_CLIMATES | MAKER_CLIMATES | RARE_CLIMATES
+
+PLAYED_APART = frozenset({"photographers", *BUILD_CLIMATES, *MAKER_CLIMATES, *RARE_CLIMATES})
 
 _SMALL = [name for name in CLIMATES if name not in {"mixed", *PLAYED_APART}]
 
